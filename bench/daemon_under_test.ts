@@ -42,16 +42,28 @@ export class DaemonUnderTest implements AsyncDisposable {
   }
 
   /** @param options `stateDir`: instead of a fresh one */
-  static async start(args: string[] = [], options: { stateDir?: string } = {}): Promise<DaemonUnderTest> {
-    return new DaemonUnderTest(await TestDaemon.start({ ...options, args: ["--log-level", "warn", ...args] }));
+  static async start(
+    args: string[] = [],
+    options: { stateDir?: string } = {},
+  ): Promise<DaemonUnderTest> {
+    return new DaemonUnderTest(
+      await TestDaemon.start({ ...options, args: ["--log-level", "warn", ...args] }),
+    );
   }
 
   async submit(load: Load, gate?: Gate): Promise<string> {
     const values = [`n=${load.steps}`, `pad=${load.observationBytes}`, `go=${gate?.file ?? ""}`];
-    return await this.submitCommand(["/usr/bin/awk", ...values.flatMap((value) => ["-v", value]), "-f", WORKER]);
+    return await this.submitCommand([
+      "/usr/bin/awk",
+      ...values.flatMap((value) => ["-v", value]),
+      "-f",
+      WORKER,
+    ]);
   }
 
-  /** Waits until all runs' workers wait at the gate, and opens it. @returns the seconds that took */
+  /**
+   * Waits until all runs' workers wait at the gate, and opens it. @returns the seconds that took
+   */
   async open(gate: Gate, runIds: readonly string[]): Promise<number> {
     const start = performance.now();
     await this.ready(runIds);
@@ -87,15 +99,20 @@ export class DaemonUnderTest implements AsyncDisposable {
     const start = performance.now();
     for (;;) {
       const metrics = await (await fetch(`http://${this.daemon.http}/metrics`)).text();
-      const following = /^mosaic_subscribers\{[^}]*stream="steps"[^}]*\} (\d+)/m.exec(metrics)?.[1] ?? "0";
+      const following =
+        /^mosaic_subscribers\{[^}]*stream="steps"[^}]*\} (\d+)/m.exec(metrics)?.[1] ?? "0";
       if (Number(following) >= subscribers) return;
-      if (performance.now() - start > DEADLINE_MS) throw new Error(`${following} of ${subscribers} subscribers follow`);
+      if (performance.now() - start > DEADLINE_MS) {
+        throw new Error(`${following} of ${subscribers} subscribers follow`);
+      }
       await pause(50);
     }
   }
 
   async submitCommand(command: string[]): Promise<string> {
-    const { runId } = await this.client.unary(TrainerService.method.submitRun, { configJson: configOf({ command }) });
+    const { runId } = await this.client.unary(TrainerService.method.submitRun, {
+      configJson: configOf({ command }),
+    });
     return runId;
   }
 
@@ -105,11 +122,16 @@ export class DaemonUnderTest implements AsyncDisposable {
 
   figures(): ProcessFigures {
     const found = processFigures(this.daemon.pid);
-    if (found === undefined) throw new Error(`the daemon is gone:\n${this.daemon.output().slice(-2000)}`);
+    if (found === undefined) {
+      throw new Error(`the daemon is gone:\n${this.daemon.output().slice(-2000)}`);
+    }
     return found;
   }
 
-  /** Waits until the runs' steps are stored and the runs have succeeded; checks that none is missing. */
+  /**
+   * Waits until the runs' steps are stored and the runs have succeeded; checks that none is
+   * missing.
+   */
   async delivered(runIds: readonly string[], load: Load): Promise<Delivery> {
     const total = load.steps * runIds.length;
     const before = this.figures();
@@ -130,9 +152,13 @@ export class DaemonUnderTest implements AsyncDisposable {
         if (found !== undefined && found.rssBytes > 0) proxies.set(pid, found);
       }
       const failed = ours.find((run) => run.state === "FAULTED" || run.state === "CANCELLED");
-      if (failed !== undefined) throw new Error(`run ${failed.runId} is ${failed.state}: ${failed.reason}`);
+      if (failed !== undefined) {
+        throw new Error(`run ${failed.runId} is ${failed.state}: ${failed.reason}`);
+      }
       if (ours.length === runIds.length && ours.every((run) => run.state === "TERMINATED")) break;
-      if (performance.now() > deadline) throw new Error(`${stored} of ${total} steps after ${DEADLINE_MS / 1000} s`);
+      if (performance.now() > deadline) {
+        throw new Error(`${stored} of ${total} steps after ${DEADLINE_MS / 1000} s`);
+      }
       await pause(runIds.length > 20 ? 200 : 40);
     }
     this.#checkRows(runIds, load.steps);
@@ -143,7 +169,8 @@ export class DaemonUnderTest implements AsyncDisposable {
       stepsPerSecond: (total - atStart) / seconds,
       seconds,
       daemonCpuPer100k: (after.cpuSeconds - before.cpuSeconds) / total * 1e5,
-      proxyCpuPer100k: proxyFigures.reduce((sum, figures) => sum + figures.cpuSeconds, 0) / total * 1e5,
+      proxyCpuPer100k: proxyFigures.reduce((sum, figures) => sum + figures.cpuSeconds, 0) / total *
+        1e5,
       daemonPeakBytes: after.peakBytes,
       proxyPeakBytes: Math.max(0, ...proxyFigures.map((figures) => figures.peakBytes)),
     };
@@ -160,7 +187,9 @@ export class DaemonUnderTest implements AsyncDisposable {
       for (const runId of runIds) {
         const { rows, displaced } = look.get(runId) as { rows: number; displaced: number };
         if (rows !== steps || displaced > 0) {
-          throw new Error(`run ${runId}: ${rows} of ${steps} steps stored, ${displaced} out of place`);
+          throw new Error(
+            `run ${runId}: ${rows} of ${steps} steps stored, ${displaced} out of place`,
+          );
         }
       }
     } finally {

@@ -19,7 +19,10 @@ export async function timed(work: () => void | Promise<void>): Promise<number> {
   return performance.now() - start;
 }
 
-/** Processor time of this process for the work, in seconds: other load on the machine changes it little. */
+/**
+ * Processor time of this process for the work, in seconds: other load on the machine changes it
+ * little.
+ */
 export function processorSeconds(work: () => void): number {
   const before = process.cpuUsage();
   work();
@@ -28,13 +31,17 @@ export function processorSeconds(work: () => void): number {
 }
 
 /** The middle one of `rounds` results. */
-export async function medianOf(rounds: number, measure: () => number | Promise<number>): Promise<number> {
+export async function medianOf(
+  rounds: number,
+  measure: () => number | Promise<number>,
+): Promise<number> {
   const results: number[] = [];
   for (let i = 0; i < rounds; i++) results.push(await measure());
   return median(results);
 }
 
-export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+export const pause = (ms: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, ms));
 
 export interface ProcessFigures {
   /** Seconds of processor time so far. */
@@ -50,7 +57,8 @@ export function processFigures(pid: number): ProcessFigures | undefined {
     const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const status = Deno.readTextFileSync(`/proc/${pid}/status`);
-    const kilobytes = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) * 1024;
+    const kilobytes = (name: string) =>
+      Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) * 1024;
     // Ticks are hundredths of a second on every Linux.
     return {
       cpuSeconds: (Number(fields[11]) + Number(fields[12])) / 100,

@@ -1,12 +1,15 @@
 /**
- * Requests to HOST:PORT, each on a connection of its own: `new_connections.ts HOST:PORT PATH COUNT AT_ONCE`. Prints, as JSON,
- * connections per second and the median and 99th percentile of the milliseconds from connecting to the first byte.
+ * Requests to HOST:PORT, each on a connection of its own: `new_connections.ts HOST:PORT PATH COUNT
+ * AT_ONCE`. Prints, as JSON, connections per second and the median and 99th percentile of the
+ * milliseconds from connecting to the first byte.
  */
 import { median, quantile } from "./measure.ts";
 
 const [address, path, count, atOnce] = Deno.args;
 const [hostname, port] = address!.split(":");
-const request = new TextEncoder().encode(`GET ${path} HTTP/1.1\r\nhost: ${address}\r\nconnection: close\r\n\r\n`);
+const request = new TextEncoder().encode(
+  `GET ${path} HTTP/1.1\r\nhost: ${address}\r\nconnection: close\r\n\r\n`,
+);
 const OK = new TextEncoder().encode("HTTP/1.1 200");
 const times: number[] = [];
 let left = Number(count);

@@ -9,7 +9,10 @@ export const LONG_RUN = "01LONGRUN00000000000000000";
 const BATCH = 2048;
 
 /** `runs` that have ended, and one run ({@link LONG_RUN}) of `steps`. */
-export async function prepareState(layout: Layout, size: { runs: number; steps: number }): Promise<void> {
+export async function prepareState(
+  layout: Layout,
+  size: { runs: number; steps: number },
+): Promise<void> {
   for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true });
   const registry = Registry.open(layout.registryDb);
   const add = (runId: string, name: string) =>
@@ -19,12 +22,17 @@ export async function prepareState(layout: Layout, size: { runs: number; steps: 
       ...{ gpusRequested: 0, gpusMandatory: false, workerId: "", agentId: "agent_1", owner: "" },
     });
   for (let i = 0; i < size.runs; i++) {
-    const { runId } = add(`01RUN${String(i).padStart(21, "0")}`, `sweep-lr-${(i * 7919) % 9973}-seed-${i}`);
+    const { runId } = add(
+      `01RUN${String(i).padStart(21, "0")}`,
+      `sweep-lr-${(i * 7919) % 9973}-seed-${i}`,
+    );
     registry.apply(runId, { type: "cancelled", reason: "user_cancel" });
     if (i % 500 === 0) await pause(0);
   }
   add(LONG_RUN, "long-run");
-  for (const type of ["spawned", "registered", "active", "exited_ok"] as const) registry.apply(LONG_RUN, { type });
+  for (const type of ["spawned", "registered", "active", "exited_ok"] as const) {
+    registry.apply(LONG_RUN, { type });
+  }
   registry.close();
   const store = TelemetryStore.open(layout.telemetryDb);
   const template = stepColumns(0, BATCH, { observationBytes: 0 });

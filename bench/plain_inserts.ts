@@ -17,13 +17,21 @@ export class PlainInserts implements Disposable {
       `CREATE TABLE steps (run_key INTEGER, seq INTEGER, attempt INTEGER, episode INTEGER, step INTEGER, reward REAL,
         ts_ns INTEGER, agent TEXT, action TEXT, observation TEXT, PRIMARY KEY (run_key, seq)) WITHOUT ROWID`,
     );
-    this.#insert = this.#db.prepare("INSERT INTO steps VALUES (1, ?, 1, ?, ?, 1, 1700000000000, 'agent_1', ?, ?)");
+    this.#insert = this.#db.prepare(
+      "INSERT INTO steps VALUES (1, ?, 1, ?, ?, 1, 1700000000000, 'agent_1', ?, ?)",
+    );
   }
 
   insert({ n, episode, step, actionJson, observationJson }: StepColumns): void {
     for (let i = 0; i < n; i++) {
       if (i % ROWS_A_TRANSACTION === 0) this.#db.exec(i === 0 ? "BEGIN" : "COMMIT; BEGIN");
-      this.#insert.run(++this.#rows, episode![i]!, step![i]!, actionJson![i]!, observationJson![i]!);
+      this.#insert.run(
+        ++this.#rows,
+        episode![i]!,
+        step![i]!,
+        actionJson![i]!,
+        observationJson![i]!,
+      );
     }
     this.#db.exec("COMMIT");
   }

@@ -1,4 +1,6 @@
-/** The records that are measured with: documented-dialect steps, as lines and as a proxy's columns. */
+/**
+ * The records that are measured with: documented-dialect steps, as lines and as a proxy's columns.
+ */
 import type { IngestBatch } from "../src/records/ingest_batch.ts";
 import type { StepColumns } from "../src/gen/records/record_types.ts";
 
@@ -18,9 +20,9 @@ export function stepLines(n: number, shape: Shape): string[] {
   return Array.from(
     { length: n },
     (_, i) =>
-      `{"event_type":"step","run_id":"bench","episode":${Math.floor(i / 200)},"step_index":${i % 200},"action":${
-        i % 2
-      }` +
+      `{"event_type":"step","run_id":"bench","episode":${Math.floor(i / 200)},"step_index":${
+        i % 200
+      },"action":${i % 2}` +
       `,"observation":${observation(i, shape)},"reward":1.0,"terminated":false,"truncated":false}`,
   );
 }
@@ -39,7 +41,16 @@ export function stepColumns(start: number, n: number, shape: Shape): StepColumns
 }
 
 export function stepBatch(from: number, to: number, steps: StepColumns): IngestBatch {
-  return { from, to, steps, episodes: [], events: [], otherLines: 0, malformedLines: 0, violations: {} };
+  return {
+    from,
+    to,
+    steps,
+    episodes: [],
+    events: [],
+    otherLines: 0,
+    malformedLines: 0,
+    violations: {},
+  };
 }
 
 /** A fresh copy, as from JSON.parse: batches share nothing. */

@@ -28,7 +28,8 @@ const plain = (value: number): string =>
     ? Math.round(value).toLocaleString("en-US").replaceAll(",", " ")
     : value.toPrecision(3);
 
-const ratio = (value: number, of: number | undefined): string => of === undefined ? "" : (value / of).toFixed(2);
+const ratio = (value: number, of: number | undefined): string =>
+  of === undefined ? "" : (value / of).toFixed(2);
 
 /** Costs shown beside end-to-end rates, as columns: CPU seconds per 100 000 steps, and memory. */
 const COSTS: [header: string, detail: string][] = [
@@ -39,28 +40,54 @@ const COSTS: [header: string, detail: string][] = [
 ];
 
 export function table(figures: readonly Figure[]): string {
-  const header = ["part", "what", "figure", "unit", "/insert", "/parse", "/pipe", "inserts/s", "parses/s", "piped/s"];
+  const header = [
+    "part",
+    "what",
+    "figure",
+    "unit",
+    "/insert",
+    "/parse",
+    "/pipe",
+    "inserts/s",
+    "parses/s",
+    "piped/s",
+  ];
   header.push(...COSTS.map(([name]) => name));
   const rows = figures.map((f) => [
     ...[f.part, f.name, plain(f.value), f.unit],
-    ...[ratio(f.value, f.yardsticks?.insert), ratio(f.value, f.yardsticks?.parse), ratio(f.value, f.yardsticks?.pipe)],
-    ...(f.yardsticks ? [f.yardsticks.insert, f.yardsticks.parse, f.yardsticks.pipe].map(plain) : ["", "", ""]),
+    ...[
+      ratio(f.value, f.yardsticks?.insert),
+      ratio(f.value, f.yardsticks?.parse),
+      ratio(f.value, f.yardsticks?.pipe),
+    ],
+    ...(f.yardsticks
+      ? [f.yardsticks.insert, f.yardsticks.parse, f.yardsticks.pipe].map(plain)
+      : ["", "", ""]),
     ...COSTS.map(([, key]) => typeof f.detail?.[key] === "number" ? plain(f.detail[key]) : ""),
   ]);
-  const widths = header.map((name, c) => Math.max(name.length, ...rows.map((row) => row[c]!.length)));
+  const widths = header.map((name, c) =>
+    Math.max(name.length, ...rows.map((row) => row[c]!.length))
+  );
   const line = (row: string[]) =>
-    row.map((cell, c) => c < 2 || c === 3 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!)).join("  ").trimEnd();
+    row.map((cell, c) => c < 2 || c === 3 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!))
+      .join("  ").trimEnd();
   const inColumns = new Set(COSTS.map(([, key]) => key));
   const details = figures.flatMap((f) => {
     const further = Object.entries(f.detail ?? {}).filter(([key]) => !inColumns.has(key));
     if (further.length === 0) return [];
-    const texts = further.map(([key, value]) => `${key} ${typeof value === "number" ? plain(value) : value}`);
+    const texts = further.map(([key, value]) =>
+      `${key} ${typeof value === "number" ? plain(value) : value}`
+    );
     return [`${f.part} ${f.name}: ${texts.join(", ")}`];
   });
   return [line(header), ...rows.map(line), "", ...details].join("\n");
 }
 
-export function writeResults(directory: string, figures: readonly Figure[], options: Record<string, unknown>): string {
+export function writeResults(
+  directory: string,
+  figures: readonly Figure[],
+  options: Record<string, unknown>,
+): string {
   Deno.mkdirSync(directory, { recursive: true });
   const at = new Date().toISOString();
   const text = JSON.stringify(

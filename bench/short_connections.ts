@@ -1,4 +1,7 @@
-/** GetHost of a target, each call on a connection of its own, in a process of its own: `short_connections.ts TARGET COUNT`. */
+/**
+ * GetHost of a target, each call on a connection of its own, in a process of its own:
+ * `short_connections.ts TARGET COUNT`.
+ */
 import { MosaicClient } from "../src/wire/client/client.ts";
 import { Mosaic } from "../src/gen/mosaic/v1/mosaic_pb.ts";
 

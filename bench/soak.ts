@@ -1,13 +1,14 @@
 /**
- * `deno task soak [--minutes N] [--every SECONDS]`: hours of mixed load on one real daemon, whose memory, descriptors and
- * write-ahead log are sampled. It is not a part of `deno task bench`, because it takes hours (180 minutes by default).
+ * `deno task soak [--minutes N] [--every SECONDS]`: hours of mixed load on one real daemon, whose
+ * memory, descriptors and write-ahead log are sampled. It is not a part of `deno task bench`,
+ * because it takes hours (180 minutes by default).
  *
- * The load: a short run every 2 s; one run that streams all the time; each second a client that comes, lists and goes;
- * every 10 s a `mosaic list` process and a page that follows the live events for a while; some cancellations; every minute
- * a deletion of what ended over two minutes ago.
+ * The load: a short run every 2 s; one run that streams all the time; each second a client that
+ * comes, lists and goes; every 10 s a `mosaic list` process and a page that follows the live events
+ * for a while; some cancellations; every minute a deletion of what ended over two minutes ago.
  *
- * Writes bench/results/soak-TIME.csv (one line each 15 s) and .svg, prints the quarters, and exits with 1 if a run was lost
- * or ended otherwise than asked.
+ * Writes bench/results/soak-TIME.csv (one line each 15 s) and .svg, prints the quarters, and exits
+ * with 1 if a run was lost or ended otherwise than asked.
  */
 import { MosaicClient } from "../src/wire/client/client.ts";
 import { Mosaic } from "../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -72,7 +73,9 @@ async function soak(minutes: number, everySeconds: number): Promise<number> {
   const going = () => performance.now() < end;
   const live = new Map<string, "ends" | "cancelled">();
 
-  const awk = (...values: string[]) => ["/usr/bin/awk", ...values.flatMap((v) => ["-v", v]), "-f", WORKER];
+  const awk = (
+    ...values: string[]
+  ) => ["/usr/bin/awk", ...values.flatMap((v) => ["-v", v]), "-f", WORKER];
   const repeatedly = async (ms: number, work: (round: number) => Promise<void>) => {
     for (let round = 0; going(); round++) {
       const began = performance.now();
@@ -147,7 +150,9 @@ async function soak(minutes: number, everySeconds: number): Promise<number> {
   const samples: Sample[] = [];
   const sample = async () => {
     const figures = processFigures(daemon.pid);
-    if (figures === undefined) throw new Error(`the daemon is gone:\n${daemon.output().slice(-2000)}`);
+    if (figures === undefined) {
+      throw new Error(`the daemon is gone:\n${daemon.output().slice(-2000)}`);
+    }
     const { runs } = await client.unary(Mosaic.method.listRuns, { limit: 1000 });
     samples.push({
       minutes: (performance.now() - start) / 60_000,
@@ -183,12 +188,24 @@ async function soak(minutes: number, everySeconds: number): Promise<number> {
 
 const started = new Date().toISOString().replaceAll(/[-:]|\..*/g, "");
 const directory = new URL("results/", import.meta.url).pathname;
-const COLUMNS = ["minutes", "rssMiB", "heapMiB", "descriptors", "walMiB", "databaseMiB", "runs", "cpuSeconds"] as const;
+const COLUMNS = [
+  "minutes",
+  "rssMiB",
+  "heapMiB",
+  "descriptors",
+  "walMiB",
+  "databaseMiB",
+  "runs",
+  "cpuSeconds",
+] as const;
 
 function write(samples: readonly Sample[]): void {
   Deno.mkdirSync(directory, { recursive: true });
   const rows = samples.map((s) => COLUMNS.map((column) => s[column].toFixed(2)).join(","));
-  Deno.writeTextFileSync(`${directory}soak-${started}.csv`, [COLUMNS.join(","), ...rows, ""].join("\n"));
+  Deno.writeTextFileSync(
+    `${directory}soak-${started}.csv`,
+    [COLUMNS.join(","), ...rows, ""].join("\n"),
+  );
   Deno.writeTextFileSync(`${directory}soak-${started}.svg`, picture(samples));
 }
 
@@ -217,7 +234,10 @@ function report(samples: readonly Sample[], told: Told): void {
   const { wrong, ...counts } = told;
   console.log(JSON.stringify(counts));
   for (let quarter = 0; quarter < 4; quarter++) {
-    const of = samples.slice(Math.floor(quarter * samples.length / 4), Math.floor((quarter + 1) * samples.length / 4));
+    const of = samples.slice(
+      Math.floor(quarter * samples.length / 4),
+      Math.floor((quarter + 1) * samples.length / 4),
+    );
     const middle = (column: keyof Sample) => median(of.map((s) => s[column])).toFixed(1);
     console.log(
       `quarter ${quarter + 1}: ${middle("rssMiB")} MiB (heap ${middle("heapMiB")}), ${

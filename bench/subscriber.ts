@@ -1,7 +1,7 @@
 /**
- * Subscribers of one run's steps, in a process of their own: `subscriber.ts TARGET RUN READING STALLED`. Prints one line
- * of JSON when all reading subscribers have seen the end: the number of steps that each received in order. A stalled
- * subscriber takes one message and then nothing.
+ * Subscribers of one run's steps, in a process of their own: `subscriber.ts TARGET RUN READING
+ * STALLED`. Prints one line of JSON when all reading subscribers have seen the end: the number of
+ * steps that each received in order. A stalled subscriber takes one message and then nothing.
  */
 import { connect } from "../src/wire/client/client.ts";
 import { Mosaic } from "../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -18,7 +18,9 @@ async function read(): Promise<number> {
       const request = { run, kind: "steps", sinceSeq: last, follow: true };
       try {
         for await (const batch of own.stream(Mosaic.method.streamTelemetry, request, done.signal)) {
-          if (batch.firstSeq !== last + 1n) throw new Error(`seq ${batch.firstSeq} follows ${last}`);
+          if (batch.firstSeq !== last + 1n) {
+            throw new Error(`seq ${batch.firstSeq} follows ${last}`);
+          }
           last = batch.lastSeq;
         }
         return Number(last);

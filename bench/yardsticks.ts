@@ -1,4 +1,7 @@
-/** What this machine does at best with the same records, just now: other figures are judged by their ratio to these. */
+/**
+ * What this machine does at best with the same records, just now: other figures are judged by their
+ * ratio to these.
+ */
 import { medianOf } from "./measure.ts";
 import { PlainInserts } from "./plain_inserts.ts";
 import { type Shape, stepColumns, stepLines } from "./records.ts";
@@ -9,15 +12,23 @@ const ROUNDS = 3;
 const BYTES = 16 * 1024 * 1024;
 
 export async function yardsticks(shape: Shape, options: BenchOptions): Promise<Yardsticks> {
-  const n =
-    Math.max(64, Math.min(options.pick(65_536, 65_536, 1024), Math.floor(BYTES / (shape.observationBytes + 200)))) &
+  const n = Math.max(
+    64,
+    Math.min(
+      options.pick(65_536, 65_536, 1024),
+      Math.floor(BYTES / (shape.observationBytes + 200)),
+    ),
+  ) &
     ~63;
   const lines = stepLines(n, shape);
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   try {
     return {
       parse: await medianOf(ROUNDS, () => parse(lines)),
-      insert: await medianOf(ROUNDS, () => insert(`${directory}/${crypto.randomUUID()}.sqlite`, n, shape)),
+      insert: await medianOf(
+        ROUNDS,
+        () => insert(`${directory}/${crypto.randomUUID()}.sqlite`, n, shape),
+      ),
       pipe: await medianOf(ROUNDS, () => pipe(`${directory}/lines`, lines)),
     };
   } finally {

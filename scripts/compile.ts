@@ -1,14 +1,16 @@
 /**
- * `deno task compile [--offline] [--target TRIPLE] [--profile NAME] [--output FILE] [--compression N] [--sign KEY]`: one
- * executable, `dist/mosaic`.
- * - The compiled form is made by `deno compile`. It needs Deno's runtime base `denort`, searched at `DENORT_BIN`, then in
- *   `$DENO_DIR/dl/release/vVERSION/denort-TARGET.zip`; if it is at neither, the command says what to download and where to
- *   put it. `--profile` is the permission set of deno.json that is built in: workstation (default), daemon, proxy, client,
- *   or all.
- * - `--offline` makes the portable form: a shell stub, the Deno that runs this script, and the bundled program. `--profile
- *   least` (default) gives each part only what it needs (docs/reference/permissions.md), `all` gives it everything.
- * Beside it: `mosaic.sha256` (checksums of the executable and the next file), `mosaic.cdx.json` (CycloneDX) and
- * `THIRD_PARTY_LICENSES`; with `--sign` and an OpenSSH key `mosaic.sha256.sig`. The same inputs give the same bytes.
+ * `deno task compile [--offline] [--target TRIPLE] [--profile NAME] [--output FILE] [--compression
+ * N] [--sign KEY]`: one executable, `dist/mosaic`.
+ * - The compiled form is made by `deno compile`. It needs Deno's runtime base `denort`, searched at
+ *   `DENORT_BIN`, then in `$DENO_DIR/dl/release/vVERSION/denort-TARGET.zip`; if it is at neither,
+ *   the command says what to download and where to put it. `--profile` is the permission set of
+ *   deno.json that is built in: workstation (default), daemon, proxy, client, or all.
+ * - `--offline` makes the portable form: a shell stub, the Deno that runs this script, and the
+ *   bundled program. `--profile least` (default) gives each part only what it needs
+ *   (docs/reference/permissions.md), `all` gives it everything.
+ * Beside it: `mosaic.sha256` (checksums of the executable and the next file), `mosaic.cdx.json`
+ * (CycloneDX) and `THIRD_PARTY_LICENSES`; with `--sign` and an OpenSSH key `mosaic.sha256.sig`. The
+ * same inputs give the same bytes.
  */
 import { fail, ROOT, sha256 } from "./compile/build.ts";
 import { compiled, type Profile, PROFILES } from "./compile/compiled.ts";
@@ -30,12 +32,18 @@ const output = options.output ?? `${ROOT}dist/mosaic`;
 Deno.mkdirSync(output.replace(/[^/]*$/, "") || ".", { recursive: true });
 const profile = options.profile ?? (options.offline ? "least" : "workstation");
 const allowed: readonly string[] = options.offline ? ["least", "all"] : PROFILES;
-if (!allowed.includes(profile)) fail(`--profile ${profile}: here it is one of ${allowed.join(", ")}`);
+if (!allowed.includes(profile)) {
+  fail(`--profile ${profile}: here it is one of ${allowed.join(", ")}`);
+}
 const compression = Number(options.compression);
-if (!(compression >= 1 && compression <= 9)) fail(`--compression ${options.compression}: it is a number from 1 to 9`);
+if (!(compression >= 1 && compression <= 9)) {
+  fail(`--compression ${options.compression}: it is a number from 1 to 9`);
+}
 Deno.mkdirSync(`${ROOT}dist`, { recursive: true });
 if (options.offline && options.target !== undefined && options.target !== Deno.build.target) {
-  fail(`--offline packs the Deno at hand (${Deno.build.target}); run it on a ${options.target} machine instead`);
+  fail(
+    `--offline packs the Deno at hand (${Deno.build.target}); run it on a ${options.target} machine instead`,
+  );
 }
 if (options.offline) portable({ output, profile: profile as "least" | "all", compression });
 else compiled({ output, target: options.target, profile: profile as Profile });

@@ -1,7 +1,8 @@
 /**
- * `deno task faults [--runs N] [--seed S] [--jobs J]`: seeded schedules of faults against real processes, and an independent
- * check of the stored records. Prints the failed seeds with the findings, and exits with 1 if there are any. Each process
- * runs 40 schedules and then starts the next process, because the runtime retains some memory of every gRPC connection.
+ * `deno task faults [--runs N] [--seed S] [--jobs J]`: seeded schedules of faults against real
+ * processes, and an independent check of the stored records. Prints the failed seeds with the
+ * findings, and exits with 1 if there are any. Each process runs 40 schedules and then starts the
+ * next process, because the runtime retains some memory of every gRPC connection.
  */
 import { runSchedule } from "../tests/faults/run_schedule.ts";
 import { runSweepSchedule } from "../tests/faults/sweeps/sweep_schedule.ts";
@@ -50,6 +51,10 @@ for (let done = 0; done < runs; done += PER_PROCESS) {
     stdin: "null",
   }).spawn().status;
   failed += signal === null ? code : count;
-  console.log(`${done + count} of ${runs} schedules, seeds ${seed}–${seed + done + count - 1}, ${failed} failed`);
+  console.log(
+    `${done + count} of ${runs} schedules, seeds ${seed}–${
+      seed + done + count - 1
+    }, ${failed} failed`,
+  );
 }
 Deno.exit(failed > 0 ? 1 : 0);

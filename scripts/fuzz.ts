@@ -1,7 +1,8 @@
 /**
- * `deno task fuzz [TARGET…] [--seconds N] [--seed S] [--verbose]`: gives the readers of text and bytes of others inputs of many
- * shapes, N seconds for each target. Prints bytes, time and the worst time per byte, and exits with 1 if there are findings.
- * `--verbose` prints each input before it is read: the last one is that of a reader that does not come back.
+ * `deno task fuzz [TARGET…] [--seconds N] [--seed S] [--verbose]`: gives the readers of text and
+ * bytes of others inputs of many shapes, N seconds for each target. Prints bytes, time and the
+ * worst time per byte, and exits with 1 if there are findings. `--verbose` prints each input before
+ * it is read: the last one is that of a reader that does not come back.
  */
 import { hunt } from "../tests/fuzz/hunt.ts";
 import { TARGETS } from "../tests/fuzz/readers.ts";
@@ -21,7 +22,9 @@ const unknown = positionals.find((name) => TARGETS.every((target) => target.name
 if (unknown !== undefined || ![seconds, seed].every((n) => n > 0)) {
   const names = TARGETS.map(({ name }) => name).join(", ");
   console.error(
-    unknown === undefined ? "fuzz: --seconds and --seed take numbers above 0" : `fuzz: targets are ${names}`,
+    unknown === undefined
+      ? "fuzz: --seconds and --seed take numbers above 0"
+      : `fuzz: targets are ${names}`,
   );
   Deno.exit(2);
 }

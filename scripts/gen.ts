@@ -1,9 +1,9 @@
 /**
- * `deno task gen [--check]`: writes the generated files: `src/gen` from `proto/` (by buf and protoc-gen-es, both pinned npm
- * packages), from the table of record fields (`src/gen/records`) and from the page's sources (`src/gen/page`), the messages and
- * the tables of the docs for a run from the table of its fields, and the published JSON Schema of a config from
- * `src/config/schema.ts`. `--check` writes nothing into the tree and fails if the
- * tree differs from what would be written.
+ * `deno task gen [--check]`: writes the generated files: `src/gen` from `proto/` (by buf and
+ * protoc-gen-es, both pinned npm packages), from the table of record fields (`src/gen/records`) and
+ * from the page's sources (`src/gen/page`), the messages and the tables of the docs for a run from
+ * the table of its fields, and the published JSON Schema of a config from `src/config/schema.ts`.
+ * `--check` writes nothing into the tree and fails if the tree differs from what would be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
 import { publishedSweepSchema } from "../src/sweeps/files/file_schema.ts";
@@ -75,12 +75,16 @@ function filesBelow(dir: string, prefix = ""): string[] {
 if (values.check) {
   for (const [path, text] of runFiles(root)) {
     if (textOf(root + path) === text) continue;
-    console.error(`${path} is not what src/runs/fields/run_fields.ts generates; run: deno task gen`);
+    console.error(
+      `${path} is not what src/runs/fields/run_fields.ts generates; run: deno task gen`,
+    );
     Deno.exit(1);
   }
   const [client, clientText] = await clientFile(root);
   if (textOf(root + client) !== clientText) {
-    console.error(`${client} is not what proto/ and src/registry/contract.ts generate; run: deno task gen`);
+    console.error(
+      `${client} is not what proto/ and src/registry/contract.ts generate; run: deno task gen`,
+    );
     Deno.exit(1);
   }
   const fresh = Deno.makeTempDirSync();
@@ -88,7 +92,8 @@ if (values.check) {
   const expected = filesBelow(fresh);
   const have = filesBelow(`${root}src/gen`);
   const stale = expected.filter((f) =>
-    !have.includes(f) || Deno.readTextFileSync(`${fresh}/${f}`) !== Deno.readTextFileSync(`${root}src/gen/${f}`)
+    !have.includes(f) ||
+    Deno.readTextFileSync(`${fresh}/${f}`) !== Deno.readTextFileSync(`${root}src/gen/${f}`)
   );
   const surplus = have.filter((f) => !expected.includes(f));
   Deno.removeSync(fresh, { recursive: true });

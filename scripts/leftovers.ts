@@ -1,9 +1,11 @@
 /**
- * What a test suite leaves behind. Everything that runs from a directory is found by its command line or its environment,
- * which its children inherit.
+ * What a test suite leaves behind. Everything that runs from a directory is found by its command
+ * line or its environment, which its children inherit.
  */
 
-/** Kills processes that still run from a directory that will be removed; returns the command lines. */
+/**
+ * Kills processes that still run from a directory that will be removed; returns the command lines.
+ */
 export function reap(directory: string): string[] {
   const left: string[] = [];
   for (const entry of Deno.readDirSync("/proc")) {
@@ -11,7 +13,10 @@ export function reap(directory: string): string[] {
     if (!Number.isSafeInteger(pid) || pid <= 1 || pid === Deno.pid) continue;
     try {
       const command = Deno.readTextFileSync(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
-      if (!command.includes(directory) && !Deno.readTextFileSync(`/proc/${pid}/environ`).includes(directory)) continue;
+      if (
+        !command.includes(directory) &&
+        !Deno.readTextFileSync(`/proc/${pid}/environ`).includes(directory)
+      ) continue;
       Deno.kill(pid, "SIGKILL");
       left.push(`${pid} ${command.slice(0, 160)}`);
     } catch {
@@ -22,9 +27,10 @@ export function reap(directory: string): string[] {
 }
 
 /**
- * Kills, once this process has ended in whatever way, everything that runs from directories whose paths begin with `prefix`,
- * and removes them. A process in a session of its own does it, which no signal to this one or its group reaches: it waits
- * for the end of its input, whose other end only this process has.
+ * Kills, once this process has ended in whatever way, everything that runs from directories whose
+ * paths begin with `prefix`, and removes them. A process in a session of its own does it, which no
+ * signal to this one or its group reaches: it waits for the end of its input, whose other end only
+ * this process has.
  */
 export async function afterTheEnd(prefix: string): Promise<void> {
   const guard = new Deno.Command("/bin/sh", {

@@ -14,7 +14,11 @@ export function taskArguments<T extends ParseArgsOptionsConfig>(
 ) {
   try {
     const all = { ...options, help: { type: "boolean", short: "h" } } as const;
-    const { values, positionals: words } = parseArgs({ args: Deno.args, options: all, allowPositionals: positionals });
+    const { values, positionals: words } = parseArgs({
+      args: Deno.args,
+      options: all,
+      allowPositionals: positionals,
+    });
     if (!("help" in values)) return { values, words };
   } catch (error) {
     console.error(`${(error as Error).message}\n--help lists the options`);

@@ -1,4 +1,7 @@
-/** Starts the parts of a daemon (state directory, databases, engine, servers) and stops them in reverse order. */
+/**
+ * Starts the parts of a daemon (state directory, databases, engine, servers) and stops them in
+ * reverse order.
+ */
 import { processRef } from "./os/processes/identity.ts";
 import { dialable } from "./wire/address/dialable.ts";
 import { DAEMON_EXIT, StartFailure } from "./daemon/start/exit_codes.ts";
@@ -19,7 +22,11 @@ import { freeSpaceOf } from "./os/host/free_space.ts";
 import { openStores } from "./daemon/stores.ts";
 import { watchOriginalsDeletions } from "./daemon/originals_deletions.ts";
 import { guardPlace } from "./daemon/place_guard.ts";
-import { createStateDirectory, type Held, takeStateDirectory } from "./daemon/start/state_directory.ts";
+import {
+  createStateDirectory,
+  type Held,
+  takeStateDirectory,
+} from "./daemon/start/state_directory.ts";
 import { Engine } from "./dispatch/core/engine.ts";
 import { Slurm } from "./dispatch/launch/slurm/slurm.ts";
 import { messageOf } from "./base/errors.ts";
@@ -50,7 +57,10 @@ const ANNOUNCE_AGAIN_MS = 2000;
 const TOO_MUCH_MEMORY = "the daemon uses more memory than --max-memory";
 
 /** Runs a daemon until it is asked to stop. @returns its exit code @throws StartFailure */
-export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<number> {
+export async function serveUntilStopped(
+  options: DaemonOptions,
+  args: readonly string[],
+): Promise<number> {
   const defaults = configDefaults(options);
   const messages = await notifyFile(options.notify);
   checkWorkerUser(options.workerUser);
@@ -96,10 +106,14 @@ async function serve(
     throw error;
   });
   if (Deno.uid() === 0 && options.workerUser === undefined) {
-    log.warn("root runs this daemon, so workers without worker.user in their config run as root; see --worker-user");
+    log.warn(
+      "root runs this daemon, so workers without worker.user in their config run as root; see --worker-user",
+    );
   }
   const { kind, name } = fileSystemOf(layout.stateDir);
-  if (kind === "remote") log.warn({ state_dir: layout.stateDir }, `the state directory ${remoteText(name)}`);
+  if (kind === "remote") {
+    log.warn({ state_dir: layout.stateDir }, `the state directory ${remoteText(name)}`);
+  }
   const descriptors = new DescriptorReserve(log);
   try {
     // The databases may be another daemon's.
@@ -160,7 +174,8 @@ async function serve(
       log,
       policy: { ...options.retention, keepDeletedMs: options.keepDeletedMs },
       // Before workers are held.
-      hasSpace: () => [layout.trainer, layout.baseDir("runs")].every((path) => freeSpaceOf(path, true).enough),
+      hasSpace: () =>
+        [layout.trainer, layout.baseDir("runs")].every((path) => freeSpaceOf(path, true).enough),
       diskUsage: () => engine.diskUsageNow(),
       telemetryBytes: () => telemetry.usedBytes(),
       deleteRun: (runId) => engine.delete(runId, true),
@@ -206,7 +221,8 @@ async function serve(
       limitBytes: options.maxMemoryBytes,
       log,
       busy: () => engine.busy(),
-      // The service manager would treat a successor that this process starts as an orphan, so it must start one itself.
+      // The service manager would treat a successor that this process starts as an orphan, so it
+      // must start one itself.
       go: () => manager.present ? stop.request(TOO_MUCH_MEMORY) : startSuccessor(args),
     });
 
@@ -244,7 +260,11 @@ function codeOf(reason: string): number {
 function renewCertificates(servers: Servers, log: Logger): void {
   servers.renew().then(
     () => log.info("the certificates were read again; new connections get them"),
-    (error) => log.error({ error: messageOf(error) }, "the new certificates cannot be used; the old ones stay in use"),
+    (error) =>
+      log.error(
+        { error: messageOf(error) },
+        "the new certificates cannot be used; the old ones stay in use",
+      ),
   );
 }
 
@@ -257,7 +277,8 @@ function giveUpStart(args: readonly string[]): string[] {
 }
 
 /**
- * Writes daemon.json, which tells clients and proxies the daemon's addresses; on a full disk, retries until it succeeds.
+ * Writes daemon.json, which tells clients and proxies the daemon's addresses; on a full disk,
+ * retries until it succeeds.
  *
  * @returns `again` writes it if it is missing; `end` stops the retries
  */
@@ -277,7 +298,13 @@ function announce(
   const write = () => {
     try {
       // A process 1 has no identity: nobody outside its container knows it by that number.
-      const content = { pid: Deno.pid, ...processRef(Deno.pid), version: VERSION, ...addresses, started_at: started };
+      const content = {
+        pid: Deno.pid,
+        ...processRef(Deno.pid),
+        version: VERSION,
+        ...addresses,
+        started_at: started,
+      };
       writeFileAtomic(layout.daemonJson, `${JSON.stringify(content)}\n`, { mode: 0o600 });
       return true;
     } catch (error) {
@@ -322,7 +349,10 @@ function checkWorkerUser(option: WorkerUserOption | undefined): void {
   }
 }
 
-function openCgroups({ cgroupParent }: Pick<DaemonOptions, "cgroupParent">, log: Logger): RunCgroups | undefined {
+function openCgroups(
+  { cgroupParent }: Pick<DaemonOptions, "cgroupParent">,
+  log: Logger,
+): RunCgroups | undefined {
   if (cgroupParent === undefined) {
     log.info("cpus and memory_mb of configs are not enforced: no --cgroup-parent");
     return undefined;
@@ -330,11 +360,17 @@ function openCgroups({ cgroupParent }: Pick<DaemonOptions, "cgroupParent">, log:
   const cgroups = RunCgroups.open(cgroupParent);
   const { parent, advisory } = cgroups;
   if (advisory.length === 0) log.info({ parent }, "cpus and memory_mb of configs are enforced");
-  else log.warn({ parent, advisory }, "the cgroup lacks controllers: some limits of configs are not enforced");
+  else {log.warn(
+      { parent, advisory },
+      "the cgroup lacks controllers: some limits of configs are not enforced",
+    );}
   return cgroups;
 }
 
-/** Collects requests to stop: signals, and calls of `request`. Also logs uncaught errors, so that they do not end the daemon. */
+/**
+ * Collects requests to stop: signals, and calls of `request`. Also logs uncaught errors, so that
+ * they do not end the daemon.
+ */
 function stopRequests(log: Logger) {
   let resolve!: (reason: string) => void;
   let requested = false;
@@ -343,7 +379,10 @@ function stopRequests(log: Logger) {
     if (!requested) {
       // Whatever a part of the daemon waits for, at its start or at its end.
       Deno.unrefTimer(setTimeout(() => {
-        log.error({ reason, seconds: STOP_MS / 1000 }, "the stop takes too long; this daemon ends now, runs continue");
+        log.error(
+          { reason, seconds: STOP_MS / 1000 },
+          "the stop takes too long; this daemon ends now, runs continue",
+        );
         Deno.exit(codeOf(reason));
       }, STOP_MS));
     }

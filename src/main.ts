@@ -1,4 +1,7 @@
-/** Entry point: dispatches to the subcommand and loads only its modules, because start-up time is mostly imports. */
+/**
+ * Entry point: dispatches to the subcommand and loads only its modules, because start-up time is
+ * mostly imports.
+ */
 import { type Parts, runCli } from "./cli/cli.ts";
 import { giveUpImports } from "./permissions/give_up.ts";
 

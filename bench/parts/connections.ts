@@ -11,7 +11,12 @@ export async function connections(options: BenchOptions): Promise<Figure[]> {
   const figures: Figure[] = [];
   await using bench = await DaemonUnderTest.start(["--listen", "none"]);
   const { daemon } = bench;
-  for (const [way, target] of [["Unix socket", `unix:${daemon.layout.trainer}/daemon.sock`], ["TCP", daemon.http]]) {
+  for (
+    const [way, target] of [["Unix socket", `unix:${daemon.layout.trainer}/daemon.sock`], [
+      "TCP",
+      daemon.http,
+    ]]
+  ) {
     // The first connections load code that stays in memory.
     await callsOf(target!, options.pick(2000, 2000, 20));
     const before = processFigures(daemon.pid)!.rssBytes;

@@ -43,6 +43,11 @@ export async function dialects(options: BenchOptions): Promise<Figure[]> {
   const of = { part: "dialects", unit: "lines/s", yardsticks: machine };
   return [
     { ...of, name: "lines to records", value: mapped },
-    { ...of, name: "lines to encoded columns", value: encoded, detail: { "bytes a line": bytes / 5 / count } },
+    {
+      ...of,
+      name: "lines to encoded columns",
+      value: encoded,
+      detail: { "bytes a line": bytes / 5 / count },
+    },
   ];
 }

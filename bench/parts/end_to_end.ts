@@ -14,7 +14,8 @@ async function deliver(
 ): Promise<Figure> {
   const machine = await yardsticks(load, options);
   await using bench = await DaemonUnderTest.start(["--max-runs", String(Math.max(runs, 8))]);
-  // Starting many runs takes longer than delivering their records, so the start is measured separately.
+  // Starting many runs takes longer than delivering their records, so the start is measured
+  // separately.
   const gate = runs > 1 ? { file: `${bench.daemon.stateDir}/go` } : undefined;
   const ids: string[] = [];
   for (let i = 0; i < runs; i++) ids.push(await bench.submit(load, gate));
@@ -29,16 +30,25 @@ async function deliver(
   };
 }
 
-const scaled = (options: BenchOptions, steps: number) => Math.ceil(steps / options.pick(1, 10, 500));
+const scaled = (options: BenchOptions, steps: number) =>
+  Math.ceil(steps / options.pick(1, 10, 500));
 
 export async function single(options: BenchOptions): Promise<Figure[]> {
   return [
-    await deliver(options, "single", "1 fast worker", 1, { steps: scaled(options, 1_000_000), observationBytes: 0 }),
+    await deliver(options, "single", "1 fast worker", 1, {
+      steps: scaled(options, 1_000_000),
+      observationBytes: 0,
+    }),
   ];
 }
 
 export async function eight(options: BenchOptions): Promise<Figure[]> {
-  return [await deliver(options, "eight", "8 workers", 8, { steps: scaled(options, 200_000), observationBytes: 0 })];
+  return [
+    await deliver(options, "eight", "8 workers", 8, {
+      steps: scaled(options, 200_000),
+      observationBytes: 0,
+    }),
+  ];
 }
 
 export async function hundred(options: BenchOptions): Promise<Figure[]> {
@@ -52,7 +62,13 @@ export async function hundred(options: BenchOptions): Promise<Figure[]> {
 
 export async function sizes(options: BenchOptions): Promise<Figure[]> {
   const figures: Figure[] = [];
-  for (const [name, observationBytes, steps] of [["1 KB", 1000, 200_000], ["100 KB", 100_000, 3000]] as const) {
+  for (
+    const [name, observationBytes, steps] of [["1 KB", 1000, 200_000], [
+      "100 KB",
+      100_000,
+      3000,
+    ]] as const
+  ) {
     figures.push(
       await deliver(options, "sizes", `observations of ${name}`, 1, {
         steps: scaled(options, steps),
@@ -72,7 +88,12 @@ export async function memory(options: BenchOptions): Promise<Figure[]> {
     const delivery = await bench.delivered([await bench.submit(load)], load);
     const { rssBytes } = bench.figures();
     figures.push({
-      ...{ part: "memory", name: `daemon after run ${round}`, value: rssBytes / 1024 / 1024, unit: "MiB" },
+      ...{
+        part: "memory",
+        name: `daemon after run ${round}`,
+        value: rssBytes / 1024 / 1024,
+        unit: "MiB",
+      },
       detail: { "steps/s": delivery.stepsPerSecond, ...deliveryDetail(delivery) },
     });
   }
@@ -80,9 +101,9 @@ export async function memory(options: BenchOptions): Promise<Figure[]> {
 }
 
 /**
- * Readers beside one fast worker. The cost of a stalled reader is a ratio: the same daemon's runs with and
- * without it, alternating. The machine varies more from minute to minute than a stalled reader may cost, so the runs are
- * short and many.
+ * Readers beside one fast worker. The cost of a stalled reader is a ratio: the same daemon's runs
+ * with and without it, alternating. The machine varies more from minute to minute than a stalled
+ * reader may cost, so the runs are short and many.
  */
 export async function subscribers(options: BenchOptions): Promise<Figure[]> {
   const load = { steps: scaled(options, 300_000), observationBytes: 0 };
@@ -93,7 +114,12 @@ export async function subscribers(options: BenchOptions): Promise<Figure[]> {
   const figures: Figure[] = [];
   const add = (name: string, runs: Delivery[]) =>
     figures.push({
-      ...{ part: "subscribers", name, value: median(runs.map((run) => run.stepsPerSecond)), unit: "steps/s" },
+      ...{
+        part: "subscribers",
+        name,
+        value: median(runs.map((run) => run.stepsPerSecond)),
+        unit: "steps/s",
+      },
       ...{ yardsticks: machine, detail: deliveryDetail(runs.at(-1)!) },
     });
   // The first run of a daemon is slower than the others, with and without readers.
@@ -108,22 +134,45 @@ export async function subscribers(options: BenchOptions): Promise<Figure[]> {
   }
   add("1 reader", without);
   add("1 reader and 1 stalled", withStalled);
-  const ratio = (of: (run: Delivery) => number) => median(withStalled.map(of)) / median(without.map(of));
+  const ratio = (of: (run: Delivery) => number) =>
+    median(withStalled.map(of)) / median(without.map(of));
   figures.push({
-    ...{ part: "subscribers", name: "stalled to none: rate", value: ratio((run) => run.stepsPerSecond), unit: "ratio" },
-    detail: { "daemon's processor time": ratio((run) => run.daemonCpuPer100k), "pairs of runs": pairs },
+    ...{
+      part: "subscribers",
+      name: "stalled to none: rate",
+      value: ratio((run) => run.stepsPerSecond),
+      unit: "ratio",
+    },
+    detail: {
+      "daemon's processor time": ratio((run) => run.daemonCpuPer100k),
+      "pairs of runs": pairs,
+    },
   });
   add("19 readers and 1 stalled", [await read(bench, load, 19, 1)]);
   return figures;
 }
 
 /** One run that is read; every reader that reads sees every step. */
-async function read(bench: DaemonUnderTest, load: Load, reading: number, stalled: number): Promise<Delivery> {
+async function read(
+  bench: DaemonUnderTest,
+  load: Load,
+  reading: number,
+  stalled: number,
+): Promise<Delivery> {
   // Wait until all readers are connected.
   const gate = { file: `${bench.daemon.stateDir}/go-${crypto.randomUUID()}` };
   const id = await bench.submit(load, gate);
   const readers = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", SUBSCRIBER, bench.daemon.target, id, String(reading), String(stalled)],
+    args: [
+      "run",
+      "-A",
+      "--no-check",
+      SUBSCRIBER,
+      bench.daemon.target,
+      id,
+      String(reading),
+      String(stalled),
+    ],
     stdout: "piped",
     stderr: "inherit",
   }).spawn();
@@ -131,7 +180,9 @@ async function read(bench: DaemonUnderTest, load: Load, reading: number, stalled
   await bench.open(gate, [id]);
   const delivery = await bench.delivered([id], load);
   const { stdout, success } = await readers.output();
-  const { seen } = success ? JSON.parse(new TextDecoder().decode(stdout)) as { seen: number[] } : { seen: [] };
+  const { seen } = success
+    ? JSON.parse(new TextDecoder().decode(stdout)) as { seen: number[] }
+    : { seen: [] };
   if (seen.length !== reading || seen.some((steps) => steps !== load.steps)) {
     throw new Error(`subscribers saw ${seen.join(", ")} of ${load.steps} steps`);
   }

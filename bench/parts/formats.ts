@@ -26,13 +26,19 @@ function files(): [format: FormatName, file: Uint8Array][] {
   ).flat();
   return [
     ["tfevents", Uint8Array.from([versionFrame(1.7e9), ...frames].flatMap((frame) => [...frame]))],
-    ["csv", text([["step", ...SERIES].join(","), ...rows((step, values) => [step, ...values].join(","))])],
+    [
+      "csv",
+      text([["step", ...SERIES].join(","), ...rows((step, values) => [step, ...values].join(","))]),
+    ],
     ["jsonl", text(rows((step, values) => objectOf(step, values)))],
   ];
 }
 
 function objectOf(step: number, values: number[]): string {
-  return JSON.stringify({ step, ...Object.fromEntries(values.map((value, i) => [SERIES[i]!, value])) });
+  return JSON.stringify({
+    step,
+    ...Object.fromEntries(values.map((value, i) => [SERIES[i]!, value])),
+  });
 }
 
 /** @returns the number of records */
@@ -57,15 +63,26 @@ export async function formats(options: BenchOptions): Promise<Figure[]> {
   const measure = async (name: string, bytes: number, work: () => number) => {
     // The first round includes compiling the code, as in a program that has just started.
     const cold = processorSeconds(() => complete(name, work()));
-    const value = await medianOf(rounds, () => processorSeconds(() => complete(name, work())) * 1000);
+    const value = await medianOf(
+      rounds,
+      () => processorSeconds(() => complete(name, work())) * 1000,
+    );
     const detail = { "bytes a scalar": bytes / SCALARS, "first ms": cold * 1000 };
     figures.push({ part: "formats", name, value, unit: "CPU ms per 100 k", detail });
   };
-  for (const [format, file] of files()) await measure(format, file.length, () => decode(format, file));
+  for (const [format, file] of files()) {
+    await measure(format, file.length, () => decode(format, file));
+  }
   const texts: [name: string, lines: string[]][] = [
-    ["key=value lines", rows((step, values) => `step=${step}, ${values.map((v, i) => `s${i}=${v}`).join(", ")}`)],
+    [
+      "key=value lines",
+      rows((step, values) => `step=${step}, ${values.map((v, i) => `s${i}=${v}`).join(", ")}`),
+    ],
     ["JSON lines on standard output", rows(objectOf)],
-    ["Python dicts on standard output", rows((step, values) => objectOf(step, values).replaceAll('"', "'"))],
+    [
+      "Python dicts on standard output",
+      rows((step, values) => objectOf(step, values).replaceAll('"', "'")),
+    ],
   ];
   for (const [name, lines] of texts) {
     const bytes = lines.reduce((sum, line) => sum + line.length + 1, 0);

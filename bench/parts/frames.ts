@@ -1,5 +1,14 @@
-/** Cost for the daemon of showing live environments: streams of 160×210 frames, 30 a second, each read by one client. */
-import { ringFrame, ringName, type RingPart, ringShape, ringStart } from "../../src/frames/fastlane.ts";
+/**
+ * Cost for the daemon of showing live environments: streams of 160×210 frames, 30 a second, each
+ * read by one client.
+ */
+import {
+  ringFrame,
+  ringName,
+  type RingPart,
+  ringShape,
+  ringStart,
+} from "../../src/frames/fastlane.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { pause, processFigures } from "../measure.ts";
 import type { Figure } from "../report.ts";
@@ -7,7 +16,10 @@ import type { BenchOptions } from "../run.ts";
 
 const [WIDTH, HEIGHT, RATE] = [160, 210, 30];
 
-/** A ring in which a ball moves over a field of bricks, as in many Atari games: most rows do not change. */
+/**
+ * A ring in which a ball moves over a field of bricks, as in many Atari games: most rows do not
+ * change.
+ */
 class Game implements Disposable {
   readonly #path: string;
   readonly #file: Deno.FsFile;
@@ -17,7 +29,12 @@ class Game implements Disposable {
 
   constructor(runId: string) {
     this.#path = `/dev/shm/${ringName(runId)}`;
-    this.#file = Deno.openSync(this.#path, { createNew: true, read: true, write: true, mode: 0o600 });
+    this.#file = Deno.openSync(this.#path, {
+      createNew: true,
+      read: true,
+      write: true,
+      mode: 0o600,
+    });
     this.#file.truncateSync(this.#shape.bytes);
     this.#write(ringStart(this.#shape));
     for (let y = 57; y < 93; y++) for (let x = 0; x < WIDTH; x++) this.#paint(x, y, y * 2);
@@ -59,13 +76,16 @@ class Game implements Disposable {
 
 /** The processes started by this one, with their processor time. */
 function childSeconds(pid: number): number {
-  const children = Deno.readTextFileSync(`/proc/${pid}/task/${pid}/children`).trim().split(/\s+/).filter(Boolean);
+  const children = Deno.readTextFileSync(`/proc/${pid}/task/${pid}/children`).trim().split(/\s+/)
+    .filter(Boolean);
   return children.reduce((sum, child) => sum + (processFigures(Number(child))?.cpuSeconds ?? 0), 0);
 }
 
 export async function frames(options: BenchOptions): Promise<Figure[]> {
   const figures: Figure[] = [];
-  for (const streams of options.pick([1, 16], [1], [1])) figures.push(await watched(streams, options));
+  for (const streams of options.pick([1, 16], [1], [1])) {
+    figures.push(await watched(streams, options));
+  }
   return figures;
 }
 
@@ -131,7 +151,11 @@ async function watched(streams: number, options: BenchOptions): Promise<Figure> 
   await reader.cancel();
   await reading;
   return {
-    ...{ part: "frames", name: `${streams} watched stream${streams > 1 ? "s" : ""} of ${WIDTH}×${HEIGHT}`, unit: "%" },
+    ...{
+      part: "frames",
+      name: `${streams} watched stream${streams > 1 ? "s" : ""} of ${WIDTH}×${HEIGHT}`,
+      unit: "%",
+    },
     value: 100 * (live.daemon - idle.daemon + live.children - idle.children) / streams,
     detail: {
       "of it the reader of /dev/shm": 100 * (live.children - idle.children) / streams,

@@ -1,5 +1,6 @@
 /**
- * Costs that must not grow: of a step with the length of its run, of a call with the number of runs, of the log, of a start.
+ * Costs that must not grow: of a step with the length of its run, of a call with the number of
+ * runs, of the log, of a start.
  */
 import { DatabaseSync } from "node:sqlite";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -20,9 +21,14 @@ const SHAPE = { observationBytes: 0 };
 const BATCH = 1024;
 const MIB = 1024 * 1024;
 
-/** One run from its first to its ten-millionth step (or $MOSAIC_BENCH_STEPS), in the store alone, and any 1000 of them. */
+/**
+ * One run from its first to its ten-millionth step (or $MOSAIC_BENCH_STEPS), in the store alone,
+ * and any 1000 of them.
+ */
 export async function long(options: BenchOptions): Promise<Figure[]> {
-  const steps = Number(Deno.env.get("MOSAIC_BENCH_STEPS") ?? (options.pick(10_000_000, 500_000, 20_480)));
+  const steps = Number(
+    Deno.env.get("MOSAIC_BENCH_STEPS") ?? (options.pick(10_000_000, 500_000, 20_480)),
+  );
   const machine = await yardsticks(SHAPE, options);
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   let store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
@@ -36,7 +42,10 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
       let inside = 0;
       let wal = 0;
       while (done < steps * tenth / 10) {
-        template.reward = Array.from({ length: BATCH }, (_, i) => Math.sin((done + i) / 1e5) + i % 7);
+        template.reward = Array.from(
+          { length: BATCH },
+          (_, i) => Math.sin((done + i) / 1e5) + i % 7,
+        );
         const batch = stepBatch(done * 200, (done + BATCH) * 200, asReceived(template));
         inside += await timed(() => void store.ingest("run", 1, batch));
         done += BATCH;
@@ -55,7 +64,11 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
     }
     const row = (name: string, { rate, cpu, rss, wal }: typeof tenths[number]): Figure => ({
       ...{ part: "long", name, value: rate, unit: "steps/s", yardsticks: machine },
-      detail: { "CPU s per 100 k steps": cpu, "resident MiB": rss / MIB, "largest log MiB": wal / MIB },
+      detail: {
+        "CPU s per 100 k steps": cpu,
+        "resident MiB": rss / MIB,
+        "largest log MiB": wal / MIB,
+      },
     });
     const [first, last] = [tenths[0]!, tenths.at(-1)!];
     // Reopened, so that the caches are empty.
@@ -63,19 +76,33 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
     store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
     const bytes = store.fileBytes() / done;
     const charts: number[] = [];
-    for (let i = 0; i < 20; i++) charts.push(await timed(() => void store.series("run", "reward", 1, done, 500)));
+    for (let i = 0; i < 20; i++) {
+      charts.push(await timed(() => void store.series("run", "reward", 1, done, 500)));
+    }
     return [
       row(`steps 1 to ${steps / 10}`, first),
       row(`the last ${steps / 10} of ${steps}`, last),
       {
-        ...{ part: "long", name: "last tenth to first, processor time", value: last.cpu / first.cpu, unit: "ratio" },
-        detail: { "of each tenth": tenths.map(({ cpu }) => (cpu / first.cpu).toFixed(2)).join(" ") },
+        ...{
+          part: "long",
+          name: "last tenth to first, processor time",
+          value: last.cpu / first.cpu,
+          unit: "ratio",
+        },
+        detail: {
+          "of each tenth": tenths.map(({ cpu }) => (cpu / first.cpu).toFixed(2)).join(" "),
+        },
       },
       { part: "long", name: "on disk", value: bytes, unit: "bytes a step" },
       await anyThousand(store, "the first tenth", 1, done / 10),
       await anyThousand(store, "the last tenth", done * 0.9, done),
       await anyThousand(store, "all", 1, done),
-      { part: "long", name: "chart of the whole run, 500 buckets", value: median(charts), unit: "ms" },
+      {
+        part: "long",
+        name: "chart of the whole run, 500 buckets",
+        value: median(charts),
+        unit: "ms",
+      },
     ];
   } finally {
     store.close();
@@ -84,21 +111,34 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
 }
 
 /** 1000 steps from random positions between two steps. */
-async function anyThousand(store: TelemetryStore, where: string, from: number, to: number): Promise<Figure> {
+async function anyThousand(
+  store: TelemetryStore,
+  where: string,
+  from: number,
+  to: number,
+): Promise<Figure> {
   const times: number[] = [];
   for (let i = 0; i < 200; i++) {
     const since = Math.floor(from + Math.random() * Math.max(0, to - from - 1000));
     let read = 0;
     times.push(
       await timed(() => {
-        while (read < 1000) read += store.read("run", "steps", since + read, 1000 - read).length || 1000;
+        while (read < 1000) {
+          read += store.read("run", "steps", since + read, 1000 - read).length || 1000;
+        }
       }),
     );
     if (read !== 1000) throw new Error(`${read} steps after ${since}, not 1000`);
     await pause(0);
   }
   const detail = { p99: quantile(times, 0.99), worst: Math.max(...times) };
-  return { part: "long", name: `any 1000 steps of ${where}`, value: median(times), unit: "ms", detail };
+  return {
+    part: "long",
+    name: `any 1000 steps of ${where}`,
+    value: median(times),
+    unit: "ms",
+    detail,
+  };
 }
 
 /** The same calls of a daemon with a hundred runs and of one with ten thousand. */
@@ -118,7 +158,9 @@ async function withRuns(runs: number, options: BenchOptions): Promise<Figure[]> 
     await someTelemetry(layout, runs);
     const starts: number[] = [];
     for (let round = 0; round < options.pick(3, 3, 1); round++) {
-      starts.push(await timed(async () => void await (await TestDaemon.start({ stateDir })).stop()));
+      starts.push(
+        await timed(async () => void await (await TestDaemon.start({ stateDir })).stop()),
+      );
     }
     await using bench = await DaemonUnderTest.start(["--max-runs", "1"], { stateDir });
     await pause(1000);
@@ -134,7 +176,9 @@ async function withRuns(runs: number, options: BenchOptions): Promise<Figure[]> 
       for (let i = 0; i < n; i++) found.push(await timed(async () => void await call()));
       return found;
     };
-    /** To the first record; the others are read, too, so that the next call does not wait for them. */
+    /**
+     * To the first record; the others are read, too, so that the next call does not wait for them.
+     */
     const watch = async () => {
       const start = performance.now();
       let ms = 0;
@@ -150,13 +194,23 @@ async function withRuns(runs: number, options: BenchOptions): Promise<Figure[]> 
     const found = [
       figure("daemon start to ready and stop", starts),
       { part: "many", name: `daemon idle, ${runs} runs`, value: idle, unit: "MiB" },
-      figure("GetHealth", await times(rounds, () => client.unary(TrainerService.method.getHealth, {}))),
-      figure("ListRuns, newest 100", await times(rounds, () => client.unary(Mosaic.method.listRuns, { limit: 100 }))),
-      figure("ListRuns of the original, all", await times(5, () => client.unary(TrainerService.method.listRuns, {}))),
+      figure(
+        "GetHealth",
+        await times(rounds, () => client.unary(TrainerService.method.getHealth, {})),
+      ),
+      figure(
+        "ListRuns, newest 100",
+        await times(rounds, () => client.unary(Mosaic.method.listRuns, { limit: 100 })),
+      ),
+      figure(
+        "ListRuns of the original, all",
+        await times(5, () => client.unary(TrainerService.method.listRuns, {})),
+      ),
       figure("WatchRuns, first record", watches.map(({ ms }) => ms)),
       figure("WatchRuns, all runs as they are", watches.map(({ all }) => all)),
     ];
-    // The first run holds the only slot, so the others stay in the queue: their start is not measured.
+    // The first run holds the only slot, so the others stay in the queue: their start is not
+    // measured.
     await bench.submitCommand(["/bin/sleep", "600"]);
     const submits = await times(rounds, () =>
       client.unary(TrainerService.method.submitRun, {
@@ -166,7 +220,11 @@ async function withRuns(runs: number, options: BenchOptions): Promise<Figure[]> 
       ...found,
       figure("SubmitRun", submits),
       {
-        ...{ part: "many", name: `daemon after all that, ${runs} runs`, value: bench.figures().rssBytes / MIB },
+        ...{
+          part: "many",
+          name: `daemon after all that, ${runs} runs`,
+          value: bench.figures().rssBytes / MIB,
+        },
         ...{ unit: "MiB", detail: { peak: bench.figures().peakBytes / MIB } },
       },
     ];
@@ -181,7 +239,11 @@ async function someTelemetry(layout: Layout, runs: number): Promise<void> {
   try {
     const template = stepColumns(0, 16, SHAPE);
     for (let i = 0; i < runs; i++) {
-      store.ingest(`01RUN${String(i).padStart(21, "0")}`, 1, stepBatch(0, 3200, asReceived(template)));
+      store.ingest(
+        `01RUN${String(i).padStart(21, "0")}`,
+        1,
+        stepBatch(0, 3200, asReceived(template)),
+      );
       if (i % 100 === 0) await pause(0);
     }
   } finally {
@@ -189,7 +251,10 @@ async function someTelemetry(layout: Layout, runs: number): Promise<void> {
   }
 }
 
-/** The write-ahead log while there are readers: mosaic's cursors, and a program that holds the database open for reading. */
+/**
+ * The write-ahead log while there are readers: mosaic's cursors, and a program that holds the
+ * database open for reading.
+ */
 export async function wal(options: BenchOptions): Promise<Figure[]> {
   const steps = options.pick(500_000, 100_000, 5000);
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
@@ -205,13 +270,20 @@ export async function wal(options: BenchOptions): Promise<Figure[]> {
       for (const end = done + steps; done < end; done += BATCH) {
         store.ingest("run", 1, stepBatch(done * 200, (done + BATCH) * 200, asReceived(template)));
         const cursor = (done / BATCH) % Math.max(1, cursors);
-        if (cursors > 0) at[cursor] = store.read("run", "steps", at[cursor]!, 1024).at(-1)?.seq ?? at[cursor]!;
+        if (cursors > 0) {
+          at[cursor] = store.read("run", "steps", at[cursor]!, 1024).at(-1)?.seq ?? at[cursor]!;
+        }
         most = Math.max(most, sizeOf(`${path}-wal`));
         if (done % (BATCH * 4) === 0) await pause(1);
       }
       return most / MIB;
     };
-    const row = (name: string, value: number): Figure => ({ part: "wal", name, value, unit: "MiB" });
+    const row = (name: string, value: number): Figure => ({
+      part: "wal",
+      name,
+      value,
+      unit: "MiB",
+    });
     const figures = [
       row("largest log, no reader", await largest(0)),
       row("largest log, 20 cursors far behind", await largest(20)),
@@ -243,7 +315,9 @@ export async function large(options: BenchOptions): Promise<Figure[]> {
     for (let round = 0; round < options.pick(5, 5, 1); round++) {
       for (const [times, directory] of [[empty, undefined], [ready, stateDir]] as const) {
         let daemon: TestDaemon | undefined;
-        times.push(await timed(async () => void (daemon = await TestDaemon.start({ stateDir: directory }))));
+        times.push(
+          await timed(async () => void (daemon = await TestDaemon.start({ stateDir: directory }))),
+        );
         await daemon![Symbol.asyncDispose]();
       }
     }
@@ -272,7 +346,9 @@ function fillWithBlobs(path: string, megabytes: number): void {
         INSERT INTO steps (run_key, seq, ts_ns, observation)
         SELECT (SELECT max(run_key) FROM telemetry_runs), seq, 1700000000000000000, zeroblob(${MIB}) FROM n`,
     );
-    db.exec(`UPDATE telemetry_runs SET steps = ${megabytes} WHERE run_id = '01BLOBS0000000000000000000'`);
+    db.exec(
+      `UPDATE telemetry_runs SET steps = ${megabytes} WHERE run_id = '01BLOBS0000000000000000000'`,
+    );
     db.exec("PRAGMA journal_mode = WAL");
   } finally {
     db.close();

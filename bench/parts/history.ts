@@ -21,7 +21,9 @@ async function withLongRun<T>(
     const template = stepColumns(0, BATCH, SHAPE);
     for (let done = 0; done < steps; done += BATCH) {
       template.reward = Array.from({ length: BATCH }, (_, i) => Math.sin((done + i) / 1e5) + i % 7);
-      if (withMetric) template.infoJson = template.reward.map((reward) => `{"loss":${Number(reward) / 3}}`);
+      if (withMetric) {
+        template.infoJson = template.reward.map((reward) => `{"loss":${Number(reward) / 3}}`);
+      }
       store.ingest("run", 1, stepBatch(done * 200, (done + BATCH) * 200, asReceived(template)));
       if (done % (BATCH * 8) === 0) await pause(0);
     }
@@ -58,7 +60,10 @@ export async function replay(options: BenchOptions): Promise<Figure[]> {
   });
 }
 
-/** Reward and a metric of a long run: the whole, random ranges, and close views; idle and while another run is stored. */
+/**
+ * Reward and a metric of a long run: the whole, random ranges, and close views; idle and while
+ * another run is stored.
+ */
 export async function series(options: BenchOptions): Promise<Figure[]> {
   const steps = options.pick(5_000_000, 200_000, 10_000);
   return await withLongRun(steps, async (store) => {
@@ -68,7 +73,11 @@ export async function series(options: BenchOptions): Promise<Figure[]> {
       let done = 0;
       const template = stepColumns(0, BATCH, SHAPE);
       const ingest = () => {
-        store.ingest(`beside ${name}`, 1, stepBatch(done * 200, (done + BATCH) * 200, asReceived(template)));
+        store.ingest(
+          `beside ${name}`,
+          1,
+          stepBatch(done * 200, (done + BATCH) * 200, asReceived(template)),
+        );
         done += BATCH;
       };
       figures.push(await ranges(store, name, `${name}, between batches of another run`, ingest));
@@ -78,7 +87,12 @@ export async function series(options: BenchOptions): Promise<Figure[]> {
 }
 
 /** @param between called before each answer, and not measured */
-async function ranges(store: TelemetryStore, series: string, what: string, between: () => void): Promise<Figure> {
+async function ranges(
+  store: TelemetryStore,
+  series: string,
+  what: string,
+  between: () => void,
+): Promise<Figure> {
   const points = store.head("run", "steps");
   const times: Record<"whole" | "random" | "near", number[]> = { whole: [], random: [], near: [] };
   let seed = 1;
@@ -94,14 +108,21 @@ async function ranges(store: TelemetryStore, series: string, what: string, betwe
     between();
     const ms = await timed(() => {
       const rows = store.series("run", series, from, from + length - 1, buckets);
-      if (rows.length > buckets || rows.length === 0) throw new Error(`${rows.length} buckets of ${buckets}`);
+      if (rows.length > buckets || rows.length === 0) {
+        throw new Error(`${rows.length} buckets of ${buckets}`);
+      }
     });
     times[kind].push(ms);
     if (i % 10 === 0) await pause(0);
   }
   const all = Object.values(times).flat();
   return {
-    ...{ part: "series", name: `${what}, 300 ranges of ${points} points`, value: quantile(all, 0.5), unit: "ms" },
+    ...{
+      part: "series",
+      name: `${what}, 300 ranges of ${points} points`,
+      value: quantile(all, 0.5),
+      unit: "ms",
+    },
     detail: {
       p99: quantile(all, 0.99),
       worst: Math.max(...all),

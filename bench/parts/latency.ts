@@ -1,4 +1,7 @@
-/** Waiting times of people and programs: unary calls, the way from submit to the first record, starts. */
+/**
+ * Waiting times of people and programs: unary calls, the way from submit to the first record,
+ * starts.
+ */
 import { PROGRAM, TestDaemon } from "../../tests/harness/daemon.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf, countingWorker } from "../../tests/harness/configs.ts";
@@ -11,7 +14,8 @@ import type { BenchOptions } from "../run.ts";
 const CALLER = new URL("../caller.ts", import.meta.url).pathname;
 
 /**
- * GetHealth of the daemons, in turn, while `work` runs. @returns for each the milliseconds of calls within the returned span
+ * GetHealth of the daemons, in turn, while `work` runs. @returns for each the milliseconds of calls
+ * within the returned span
  */
 async function callsBeside(
   daemons: readonly DaemonUnderTest[],
@@ -28,7 +32,9 @@ async function callsBeside(
   const { from, to } = await work();
   await caller.stdin.close();
   let text = "";
-  for (let { done, value } = await output.read(); !done; { done, value } = await output.read()) text += value;
+  for (let { done, value } = await output.read(); !done; { done, value } = await output.read()) {
+    text += value;
+  }
   const calls = JSON.parse(text) as [at: number, ms: number][][];
   return calls.map((of) => of.filter(([at]) => at >= from && at < to).map(([, ms]) => ms));
 }
@@ -46,7 +52,10 @@ function latency(part: string, name: string, times: number[]): Figure {
 
 const now = () => performance.timeOrigin + performance.now();
 
-/** The daemon that does the work, and an idle one beside it, whose calls show how long the machine alone lets them wait. */
+/**
+ * The daemon that does the work, and an idle one beside it, whose calls show how long the machine
+ * alone lets them wait.
+ */
 export async function health(options: BenchOptions): Promise<Figure[]> {
   await using bench = await DaemonUnderTest.start();
   await using yardstick = await DaemonUnderTest.start();
@@ -87,7 +96,9 @@ export async function submit(options: BenchOptions): Promise<Figure[]> {
   const spans: Record<string, number[]> = { HANDSHAKE: [], READY: [], EXECUTING: [] };
   for (let i = 0; i < (options.pick(30, 5, 1)); i++) {
     let id = "";
-    answered.push(await timed(async () => void (id = await bench.submitCommand(countingWorker({ steps: 3 })))));
+    answered.push(
+      await timed(async () => void (id = await bench.submitCommand(countingWorker({ steps: 3 })))),
+    );
     for (;;) {
       const run = await bench.run(id);
       if (run.state === "FAULTED") throw new Error(`run ${id} is FAULTED: ${run.reason}`);
@@ -109,7 +120,10 @@ export async function submit(options: BenchOptions): Promise<Figure[]> {
   ];
 }
 
-/** As the original's clients call: gRPC over loopback TCP, one call at a time, while nothing else happens. */
+/**
+ * As the original's clients call: gRPC over loopback TCP, one call at a time, while nothing else
+ * happens.
+ */
 export async function grpc(options: BenchOptions): Promise<Figure[]> {
   await using bench = await DaemonUnderTest.start();
   const client = new GrpcClient(bench.daemon.address);
@@ -117,7 +131,9 @@ export async function grpc(options: BenchOptions): Promise<Figure[]> {
   const health = () => client.unary(getHealth, {});
   for (let i = 0; i < options.pick(500, 200, 5); i++) await health();
   const asked: number[] = [];
-  for (let i = 0; i < options.pick(5000, 1000, 5); i++) asked.push(await timed(async () => void await health()));
+  for (let i = 0; i < options.pick(5000, 1000, 5); i++) {
+    asked.push(await timed(async () => void await health()));
+  }
   const submitted: number[] = [];
   for (let i = 0; i < options.pick(50, 20, 1); i++) {
     // It waits for its time, so that no start of a worker is measured.

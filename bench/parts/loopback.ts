@@ -1,4 +1,6 @@
-/** New connections over loopback TCP, each with one request, beside many sockets of other programs. */
+/**
+ * New connections over loopback TCP, each with one request, beside many sockets of other programs.
+ */
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";
@@ -8,7 +10,9 @@ const HELD = new URL("../held_sockets.ts", import.meta.url).pathname;
 /** For one process: below the usual limit on descriptors. */
 const HELD_BY_ONE = 7500;
 
-/** `/healthz` needs nobody's name; `/api/host` is answered because the caller is the daemon's user. */
+/**
+ * `/healthz` needs nobody's name; `/api/host` is answered because the caller is the daemon's user.
+ */
 const PATHS = ["/healthz", "/api/host"];
 
 interface Measured {
@@ -29,13 +33,28 @@ export async function loopback(options: BenchOptions): Promise<Figure[]> {
       await measured(options.pick(2000, 500, 20), 16);
       const [rate, one] = [await measured(calls, 16), await measured(calls / 10, 1)];
       const name = `new connections for ${path}${beside}`;
-      figures.push({ part: "loopback", name, value: rate.perSecond, unit: "/s", detail: { ...rate } });
-      figures.push({ part: "loopback", name: `${name}: first byte`, value: one.p50, unit: "ms", detail: { ...one } });
+      figures.push({
+        part: "loopback",
+        name,
+        value: rate.perSecond,
+        unit: "/s",
+        detail: { ...rate },
+      });
+      figures.push({
+        part: "loopback",
+        name: `${name}: first byte`,
+        value: one.p50,
+        unit: "ms",
+        detail: { ...one },
+      });
     }
   };
   await measure("");
   const holders = await Promise.all(
-    Array.from({ length: Math.ceil(sockets / HELD_BY_ONE) }, () => hold(Math.min(sockets, HELD_BY_ONE))),
+    Array.from(
+      { length: Math.ceil(sockets / HELD_BY_ONE) },
+      () => hold(Math.min(sockets, HELD_BY_ONE)),
+    ),
   );
   await measure(` beside ${sockets} sockets`);
   await Promise.all(holders.map((end) => end()));
@@ -50,7 +69,12 @@ const scriptOf = (script: string, ...args: (string | number)[]) =>
     stderr: "inherit",
   }).spawn();
 
-async function callsOf(address: string, path: string, count: number, atOnce: number): Promise<Measured> {
+async function callsOf(
+  address: string,
+  path: string,
+  count: number,
+  atOnce: number,
+): Promise<Measured> {
   const caller = scriptOf(CALLS, address, path, count, atOnce);
   await caller.stdin.close();
   const { success, stdout } = await caller.output();

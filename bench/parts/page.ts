@@ -1,6 +1,7 @@
 /**
- * The page of a real daemon in a real browser: what it loads, a table of 10 000 runs, zooms into a chart of five million
- * steps, and the cost of showing 20 runs that stream. Times in a browser vary with the machine; processor time varies less.
+ * The page of a real daemon in a real browser: what it loads, a table of 10 000 runs, zooms into a
+ * chart of five million steps, and the cost of showing 20 runs that stream. Times in a browser vary
+ * with the machine; processor time varies less.
  */
 import type { Browser } from "npm:playwright-core@1.65.1";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -34,7 +35,10 @@ export async function page(options: BenchOptions): Promise<Figure[]> {
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   try {
     await prepareState(new Layout(stateDir), size);
-    await using daemon = await TestDaemon.start({ stateDir, args: ["--log-level", "warn", "--max-runs", "64"] });
+    await using daemon = await TestDaemon.start({
+      stateDir,
+      args: ["--log-level", "warn", "--max-runs", "64"],
+    });
     const browser = await launch(executable);
     try {
       const base = `http://${daemon.http}`;
@@ -89,7 +93,11 @@ async function loading(browser: Browser, base: string): Promise<Figure[]> {
     ({ bytes, requests } = loaded);
     await close();
   }
-  const detail = { worst: Math.max(...paints), "rows of the table after (ms)": median(shown), files: requests };
+  const detail = {
+    worst: Math.max(...paints),
+    "rows of the table after (ms)": median(shown),
+    files: requests,
+  };
   return [
     { part: "page", name: "first paint, cold", value: median(paints), unit: "ms", detail },
     { part: "page", name: "sent for it, headers included", value: bytes / 1000, unit: "kB" },
@@ -110,10 +118,15 @@ async function browserSeconds(browser: Browser): Promise<{ pages: number; all: n
   }
 }
 
-async function table(browser: Browser, base: string, size: { runs: number; frames: number }): Promise<Figure[]> {
+async function table(
+  browser: Browser,
+  base: string,
+  size: { runs: number; frames: number },
+): Promise<Figure[]> {
   const { page, close } = await openPage(browser);
   await page.goto(base);
-  await page.getByText(`${(size.runs + 1).toLocaleString("en-US")} runs`, { exact: true }).waitFor();
+  await page.getByText(`${(size.runs + 1).toLocaleString("en-US")} runs`, { exact: true })
+    .waitFor();
   const before = await browserSeconds(browser);
   const frames = await page.evaluate(async (count) => {
     const element = document.querySelector(".table-scroll")!;
@@ -157,18 +170,28 @@ async function table(browser: Browser, base: string, size: { runs: number; frame
         "elements in the document": inDocument,
       },
     },
-    { part: "page", name: `sort ${size.runs} runs by name, to the frame`, value: sorted, unit: "ms" },
+    {
+      part: "page",
+      name: `sort ${size.runs} runs by name, to the frame`,
+      value: sorted,
+      unit: "ms",
+    },
   ];
 }
 
-async function zooms(browser: Browser, base: string, size: { steps: number; zooms: number }): Promise<Figure[]> {
+async function zooms(
+  browser: Browser,
+  base: string,
+  size: { steps: number; zooms: number },
+): Promise<Figure[]> {
   const { page, close } = await openPage(browser);
   await page.goto(`${base}/runs/${LONG_RUN}`);
   await page.locator("[data-series=reward] canvas").waitFor();
   const times = await page.evaluate(async (count) => {
     const chart = document.querySelector("[data-series=reward]")!;
     const plot = chart.querySelector<HTMLElement>(".plot")!;
-    const button = (says: string) => chart.querySelector<HTMLButtonElement>(`button[aria-label^="${says}"]`)!;
+    const button = (says: string) =>
+      chart.querySelector<HTMLButtonElement>(`button[aria-label^="${says}"]`)!;
     // A chart makes its menu when the button for it gets the focus.
     button("More of").dispatchEvent(new Event("focus"));
     const [zoomIn, all] = [button("Zoom into"), button("Show all")];
@@ -180,7 +203,9 @@ async function zooms(browser: Browser, base: string, size: { steps: number; zoom
       const before = plot.dataset.points;
       const start = performance.now();
       clicked.click();
-      while (plot.dataset.points === before) await new Promise((resolve) => requestAnimationFrame(resolve));
+      while (plot.dataset.points === before) {
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+      }
       const redraw = performance.now() - start;
       const request = (performance.getEntriesByType("resource") as PerformanceResourceTiming[])
         .filter((e) => e.name.includes("buckets=")).at(-1)?.duration ?? NaN;
@@ -192,7 +217,12 @@ async function zooms(browser: Browser, base: string, size: { steps: number; zoom
   const redraws = times.map((t) => t.redraw);
   const requests = times.map((t) => t.request);
   return [{
-    ...{ part: "page", name: `zoom in ${size.steps} steps: click to redraw`, value: median(redraws), unit: "ms" },
+    ...{
+      part: "page",
+      name: `zoom in ${size.steps} steps: click to redraw`,
+      value: median(redraws),
+      unit: "ms",
+    },
     detail: {
       worst: Math.max(...redraws),
       "request p50": median(requests),
@@ -208,7 +238,9 @@ async function streaming(
   { streaming: count, seconds }: { streaming: number; seconds: number },
 ): Promise<Figure[]> {
   const running = async () =>
-    (await (await fetch(`${base}/api/runs?state=EXECUTING&limit=100`)).json()).runs as { run_id: string }[];
+    (await (await fetch(`${base}/api/runs?state=EXECUTING&limit=100`)).json()).runs as {
+      run_id: string;
+    }[];
   await until(async () => (await running()).length === count, { what: "all runs to stream" });
   const ids = (await running()).map((r) => r.run_id);
   const views: [string, string, string][] = [
@@ -228,8 +260,15 @@ async function streaming(
     const after = await browserSeconds(browser);
     const share = (busy: number) => busy / ((performance.now() - start) / 1000) * 100;
     figures.push({
-      ...{ part: "page", name: `${count} runs stream, ${what}`, value: share(after.pages - before.pages) },
-      ...{ unit: "% of a core", detail: { "all processes of the browser": share(after.all - before.all) } },
+      ...{
+        part: "page",
+        name: `${count} runs stream, ${what}`,
+        value: share(after.pages - before.pages),
+      },
+      ...{
+        unit: "% of a core",
+        detail: { "all processes of the browser": share(after.all - before.all) },
+      },
     });
     await close();
   }

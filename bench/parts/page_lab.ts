@@ -1,4 +1,7 @@
-/** A thousand runs of a thousand metrics in one comparison, in a real browser: time until it is painted, and zoomed. */
+/**
+ * A thousand runs of a thousand metrics in one comparison, in a real browser: time until it is
+ * painted, and zoomed.
+ */
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { Layout } from "../../src/base/layout.ts";
 import { TestDaemon } from "../../tests/harness/daemon.ts";
@@ -19,7 +22,12 @@ export async function lab(browser: Browser, size: LabSize, zooms: number): Promi
   }
 }
 
-export async function measureLab(browser: Browser, address: string, size: LabSize, zooms: number): Promise<Figure[]> {
+export async function measureLab(
+  browser: Browser,
+  address: string,
+  size: LabSize,
+  zooms: number,
+): Promise<Figure[]> {
   const name = `${size.runs} runs × ${size.metrics} metrics`;
   const open = async (address: string) => {
     const { page, close } = await openPage(browser);
@@ -43,7 +51,12 @@ export async function measureLab(browser: Browser, address: string, size: LabSiz
   const whole = await open(new URL("/?pane=both", address).href);
   return [
     {
-      ...{ part: "page", name: "hover of 40 lines: frames", value: hovered.perSecond, unit: "frames/s" },
+      ...{
+        part: "page",
+        name: "hover of 40 lines: frames",
+        value: hovered.perSecond,
+        unit: "frames/s",
+      },
       detail: {
         "frames beyond 20 ms": hovered.late,
         "of": hovered.frames,
@@ -58,10 +71,19 @@ export async function measureLab(browser: Browser, address: string, size: LabSiz
         value: whole.firstPaint,
         unit: "ms",
       },
-      detail: { "all charts in sight": whole.painted, requests: whole.requests, kB: whole.bytes / 1000 },
+      detail: {
+        "all charts in sight": whole.painted,
+        requests: whole.requests,
+        kB: whole.bytes / 1000,
+      },
     },
     {
-      ...{ part: "page", name: `${name}: all charts in sight painted`, value: of("painted"), unit: "ms" },
+      ...{
+        part: "page",
+        name: `${name}: all charts in sight painted`,
+        value: of("painted"),
+        unit: "ms",
+      },
       detail: {
         "first paint": of("firstPaint"),
         "first chart": of("firstChart"),
@@ -73,7 +95,12 @@ export async function measureLab(browser: Browser, address: string, size: LabSiz
       },
     },
     {
-      ...{ part: "page", name: `${name}: as one group, interquartile mean`, value: group.painted, unit: "ms" },
+      ...{
+        part: "page",
+        name: `${name}: as one group, interquartile mean`,
+        value: group.painted,
+        unit: "ms",
+      },
       detail: { "longest task": group.longest, "blocked beyond 50 ms a task": group.blocked },
     },
     {
@@ -92,7 +119,10 @@ export async function measureLab(browser: Browser, address: string, size: LabSiz
   ];
 }
 
-/** Moves the pointer over a chart of 40 lines for two seconds, once in each frame, and times the frames. */
+/**
+ * Moves the pointer over a chart of 40 lines for two seconds, once in each frame, and times the
+ * frames.
+ */
 async function hover(browser: Browser, address: string) {
   const few = new URL(address);
   few.searchParams.set("runs", few.searchParams.get("runs")!.split(",").slice(0, 40).join());
@@ -106,7 +136,8 @@ async function hover(browser: Browser, address: string) {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
   const busySeconds = async () =>
-    (await devtools.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration")?.value ?? NaN;
+    (await devtools.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration")
+      ?.value ?? NaN;
   const busyBefore = await busySeconds();
   const found = await page.evaluate(async () => {
     const frame = () => new Promise<number>((resolve) => requestAnimationFrame(resolve));
@@ -116,8 +147,13 @@ async function hover(browser: Browser, address: string) {
     let before = await frame();
     const start = before;
     for (let i = 0; before - start < 2000; i++) {
-      const [clientX, clientY] = [left + width * ((i * 7) % 100) / 100, top + height * (0.3 + 0.4 * Math.sin(i / 9))];
-      over.dispatchEvent(new MouseEvent("mousemove", { clientX, clientY, movementX: 1, bubbles: true }));
+      const [clientX, clientY] = [
+        left + width * ((i * 7) % 100) / 100,
+        top + height * (0.3 + 0.4 * Math.sin(i / 9)),
+      ];
+      over.dispatchEvent(
+        new MouseEvent("mousemove", { clientX, clientY, movementX: 1, bubbles: true }),
+      );
       const now = await frame();
       times.push(now - before);
       before = now;
@@ -142,10 +178,11 @@ async function watchTasks(page: Page): Promise<void> {
   await page.addInitScript(() => {
     const tasks: number[] = [];
     Object.assign(globalThis, { tasks });
-    new PerformanceObserver((list) => tasks.push(...list.getEntries().map((e) => e.duration))).observe({
-      type: "longtask",
-      buffered: true,
-    });
+    new PerformanceObserver((list) => tasks.push(...list.getEntries().map((e) => e.duration)))
+      .observe({
+        type: "longtask",
+        buffered: true,
+      });
   });
 }
 
@@ -195,7 +232,8 @@ async function zoomRepeatedly(count: number) {
     .find((e) => e.dataset.series!.includes("/") && e.querySelector(".plot canvas") !== null)!;
   const plot = chart.querySelector<HTMLElement>(".plot")!;
   chart.scrollIntoView({ block: "center" });
-  const button = (says: string) => chart.querySelector<HTMLButtonElement>(`button[aria-label^="${says}"]`)!;
+  const button = (says: string) =>
+    chart.querySelector<HTMLButtonElement>(`button[aria-label^="${says}"]`)!;
   // A chart makes its menu when the button for it gets the focus.
   button("More of").dispatchEvent(new Event("focus"));
   const [zoomIn, all] = [button("Zoom into"), button("Show all")];

@@ -11,8 +11,8 @@ const STEPS = 5_500_000;
 const RUNS = 100;
 
 /**
- * A gigabyte is written to the journal while the daemon is away: the proxy's memory then, and the rate at which it is stored
- * afterwards.
+ * A gigabyte is written to the journal while the daemon is away: the proxy's memory then, and the
+ * rate at which it is stored afterwards.
  */
 export async function backlog(options: BenchOptions): Promise<Figure[]> {
   const load = { steps: STEPS / options.pick(1, 10, 1000), observationBytes: 0 };
@@ -37,13 +37,22 @@ export async function backlog(options: BenchOptions): Promise<Figure[]> {
       detail: { "journal MiB": journal / MIB, "proxy CPU s so far": away.cpuSeconds },
     },
     {
-      ...{ part: "backlog", name: "caught up", value: delivery.stepsPerSecond, unit: "steps/s", yardsticks: machine },
+      ...{
+        part: "backlog",
+        name: "caught up",
+        value: delivery.stepsPerSecond,
+        unit: "steps/s",
+        yardsticks: machine,
+      },
       detail: deliveryDetail(delivery),
     },
   ];
 }
 
-/** From the start of a daemon whose predecessor was killed until the last of its runs' proxies is connected. */
+/**
+ * From the start of a daemon whose predecessor was killed until the last of its runs' proxies is
+ * connected.
+ */
 export async function reattach(options: BenchOptions): Promise<Figure[]> {
   const runs = options.pick(RUNS, 20, 2);
   await using bench = await DaemonUnderTest.start(["--max-runs", String(runs)]);
@@ -65,8 +74,17 @@ export async function reattach(options: BenchOptions): Promise<Figure[]> {
     cpuSeconds = bench.figures().cpuSeconds;
   }
   return [{
-    ...{ part: "reattach", name: `${runs} runs, daemon start to all attached`, value: median(seconds), unit: "s" },
-    detail: { "daemon ready after s": median(boot), "longest s": Math.max(...seconds), "daemon CPU s": cpuSeconds },
+    ...{
+      part: "reattach",
+      name: `${runs} runs, daemon start to all attached`,
+      value: median(seconds),
+      unit: "s",
+    },
+    detail: {
+      "daemon ready after s": median(boot),
+      "longest s": Math.max(...seconds),
+      "daemon CPU s": cpuSeconds,
+    },
   }];
 }
 

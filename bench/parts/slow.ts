@@ -1,4 +1,7 @@
-/** The cost of several slow workers: bytes written for each byte of their output, and when a step is acknowledged. */
+/**
+ * The cost of several slow workers: bytes written for each byte of their output, and when a step is
+ * acknowledged.
+ */
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { pause, processFigures } from "../measure.ts";
@@ -30,7 +33,9 @@ export async function slow(options: BenchOptions): Promise<Figure[]> {
     const all = await runs();
     const metrics = await (await fetch(`http://${bench.daemon.http}/metrics`)).text();
     const acks = (rest: string) =>
-      Number(new RegExp(`^mosaic_ingest_ack_duration_seconds_${rest} (\\S+)$`, "m").exec(metrics)![1]);
+      Number(
+        new RegExp(`^mosaic_ingest_ack_duration_seconds_${rest} (\\S+)$`, "m").exec(metrics)![1],
+      );
     const proxies = all.map((run) => Number(run.proxyPid));
     return {
       at: performance.now(),

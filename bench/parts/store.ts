@@ -15,7 +15,12 @@ export async function store(options: BenchOptions): Promise<Figure[]> {
     const machine = await yardsticks(SHAPE, options);
     const { rates, bytes, worstMs } = await fill(steps, batchRows, runs);
     figures.push({
-      ...{ part: "store", name: `${runs} run(s), batches of ${batchRows}`, value: median(rates), unit: "steps/s" },
+      ...{
+        part: "store",
+        name: `${runs} run(s), batches of ${batchRows}`,
+        value: median(rates),
+        unit: "steps/s",
+      },
       yardsticks: machine,
       detail: {
         "first tenth": rates[0]!,

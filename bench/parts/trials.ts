@@ -1,4 +1,7 @@
-/** Sweeps whose trials all wait in the queue: what making them, listing them and a pass of the scheduler cost. */
+/**
+ * Sweeps whose trials all wait in the queue: what making them, listing them and a pass of the
+ * scheduler cost.
+ */
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { checked } from "../../src/sweeps/spec.ts";
@@ -15,7 +18,12 @@ const OF_ONE = 10_000;
 
 export async function trials(options: BenchOptions): Promise<Figure[]> {
   const count = Number(Deno.env.get("MOSAIC_BENCH_TRIALS") ?? options.pick(20_000, 2000, 40));
-  await using bench = await DaemonUnderTest.start(["--max-runs", "1", "--max-queue", String(count + 100)]);
+  await using bench = await DaemonUnderTest.start([
+    "--max-runs",
+    "1",
+    "--max-queue",
+    String(count + 100),
+  ]);
   const { client, daemon } = bench;
   const rss = () => processFigures(daemon.pid)!.rssBytes / MIB;
   // It holds the only place.
@@ -39,7 +47,12 @@ export async function trials(options: BenchOptions): Promise<Figure[]> {
   };
   while (await made() < count) await pause(500);
   const seconds = (performance.now() - start) / 1000;
-  const figure = (name: string, value: number, unit: string, detail: Record<string, number> = {}): Figure => ({
+  const figure = (
+    name: string,
+    value: number,
+    unit: string,
+    detail: Record<string, number> = {},
+  ): Figure => ({
     ...{ part: "trials", name: `${name}, ${count} trials in the queue`, value, unit, detail },
   });
   const rounds = options.pick(100, 20, 2);
@@ -59,7 +72,10 @@ export async function trials(options: BenchOptions): Promise<Figure[]> {
     figure("processor at rest", 100 * idle, "%"),
     await call("ListRuns, newest 100", () => client.unary(Mosaic.method.listRuns, { limit: 100 })),
     await call("ListSweeps", () => client.unary(Mosaic.method.listSweeps, {})),
-    await call("GetSweep", () => client.unary(Mosaic.method.getSweep, { sweep: names[0]!, trials: 100 })),
+    await call(
+      "GetSweep",
+      () => client.unary(Mosaic.method.getSweep, { sweep: names[0]!, trials: 100 }),
+    ),
     await call("GetHealth", () => client.unary(TrainerService.method.getHealth, {})),
   ];
 }

@@ -12,7 +12,11 @@ export function fail(message: string): never {
 export function run(command: string, args: string[]): { ok: boolean; out: string; err: string } {
   const result = new Deno.Command(command, { args, cwd: ROOT, stdin: "null" }).outputSync();
   const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { ok: result.success, out: decode(result.stdout).trim(), err: decode(result.stderr).trim() };
+  return {
+    ok: result.success,
+    out: decode(result.stdout).trim(),
+    err: decode(result.stderr).trim(),
+  };
 }
 
 export function sha256(bytes: Uint8Array): string {
@@ -23,19 +27,22 @@ export function sha256(bytes: Uint8Array): string {
 export function commit(): string {
   const head = run("git", ["rev-parse", "--short=12", "HEAD"]);
   if (!head.ok) return "unknown";
-  return run("git", ["status", "--porcelain", "--untracked-files=no"]).out === "" ? head.out : `${head.out}-dirty`;
+  return run("git", ["status", "--porcelain", "--untracked-files=no"]).out === ""
+    ? head.out
+    : `${head.out}-dirty`;
 }
 
-const EAGER_REQUIRE = /import\{createRequire as (\w+)\} ?from "node:module";var (\w+)=\1\(import\.meta\.url\);/;
+const EAGER_REQUIRE =
+  /import\{createRequire as (\w+)\} ?from "node:module";var (\w+)=\1\(import\.meta\.url\);/;
 const OWN_REQUIRE = /import\{createRequire as (\w+)\} ?from ?"node:module";/;
 
 /**
- * The bundler adds a `require` for CommonJS packages to the common part. Creating it loads Node's module layer, which takes
- * a third of the whole start, also for commands that use no such package. Only built-in modules are still required, so
- * a lazy function replaces it.
+ * The bundler adds a `require` for CommonJS packages to the common part. Creating it loads Node's
+ * module layer, which takes a third of the whole start, also for commands that use no such package.
+ * Only built-in modules are still required, so a lazy function replaces it.
  *
- * A package that calls `createRequire` itself would look for other packages beside the executable. It gets what the program
- * has put into MOSAIC_REQUIRED (src/observability/otlp/otlp.ts).
+ * A package that calls `createRequire` itself would look for other packages beside the executable.
+ * It gets what the program has put into MOSAIC_REQUIRED (src/observability/otlp/otlp.ts).
  */
 function withLazyRequire(text: string): string {
   const lazy = text.replace(EAGER_REQUIRE, "var $2=name=>process.getBuiltinModule(name);");
@@ -46,7 +53,9 @@ function withLazyRequire(text: string): string {
       `${create}(import.meta.url)`,
       "(name=>globalThis.MOSAIC_REQUIRED?.[name]??process.getBuiltinModule(name))",
     );
-  if (bundled.includes("createRequire")) fail("the bundle makes its require otherwise than known; see withLazyRequire");
+  if (bundled.includes("createRequire")) {
+    fail("the bundle makes its require otherwise than known; see withLazyRequire");
+  }
   return bundled;
 }
 
@@ -62,9 +71,9 @@ const EMITTER = "{#of=new Map();listeners(name){return this.#of.get(name)??[]}" 
   "emit(name,...values){for(const one of this.listeners(name))one.apply(this,values);return this.listenerCount(name)>0}}";
 
 /**
- * The argument parser imports modules for features that mosaic does not use (starting programs as subcommands, exiting) or
- * of which it needs a few lines (events, text without colours). Loading them takes half of a command's start, so they are
- * loaded at first use or not at all.
+ * The argument parser imports modules for features that mosaic does not use (starting programs as
+ * subcommands, exiting) or of which it needs a few lines (events, text without colours). Loading
+ * them takes half of a command's start, so they are loaded at first use or not at all.
  */
 function withLazyModules(text: string): string {
   if (!text.includes(COMMANDER)) return text;
@@ -77,7 +86,8 @@ function withLazyModules(text: string): string {
   const modules = instead(
     text,
     COMMANDERS_MODULES,
-    (local, name) => `var ${local}=new Proxy({},{get:(_,member)=>process.getBuiltinModule("${name}")[member]});`,
+    (local, name) =>
+      `var ${local}=new Proxy({},{get:(_,member)=>process.getBuiltinModule("${name}")[member]});`,
   );
   // What help colours are colours.
   const strip = instead(
@@ -86,42 +96,64 @@ function withLazyModules(text: string): string {
     (local) => `var ${local}=text=>text.replace(/\\x1b\\[[0-9;]*m/g,"");`,
   );
   const lazy = instead(strip, COMMANDERS_EVENTS, (local) => `var ${local}=class${EMITTER};`);
-  if (replaced !== 7) fail(`commander imports otherwise than known (${replaced} of 7 imports); see withLazyModules`);
+  if (replaced !== 7) {
+    fail(`commander imports otherwise than known (${replaced} of 7 imports); see withLazyModules`);
+  }
   return lazy;
 }
 
 /** Sets the commit for the file that reads it (src/base/version.ts). */
 export function withCommit(text: string, commit: string): string {
-  return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
+  return text.includes("MOSAIC_COMMIT")
+    ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}`
+    : text;
 }
 
-/** The manual for the file that shows it (src/manual/pages.ts): base64 of gzip of the JSON of an object, texts by name. */
+/**
+ * The manual for the file that shows it (src/manual/pages.ts): base64 of gzip of the JSON of an
+ * object, texts by name.
+ */
 function withManual(text: string): string {
   if (!text.includes("MOSAIC_MANUAL")) return text;
   const docs = `${ROOT}docs/`;
-  const pages = [...Deno.readDirSync(docs)].filter(({ isDirectory }) => isDirectory).flatMap(({ name: folder }) =>
-    [...Deno.readDirSync(docs + folder)].filter(({ name }) => name.endsWith(".md")).map(({ name }) => {
-      const page = `${folder}/${name.slice(0, -3)}`;
-      return [page, Deno.readTextFileSync(`${docs}${page}.md`)] as const;
-    })
+  const pages = [...Deno.readDirSync(docs)].filter(({ isDirectory }) => isDirectory).flatMap((
+    { name: folder },
+  ) =>
+    [...Deno.readDirSync(docs + folder)].filter(({ name }) => name.endsWith(".md")).map(
+      ({ name }) => {
+        const page = `${folder}/${name.slice(0, -3)}`;
+        return [page, Deno.readTextFileSync(`${docs}${page}.md`)] as const;
+      },
+    )
   );
-  const packed = gzipSync(JSON.stringify(Object.fromEntries(pages.sort())), { level: 9 }).toString("base64");
+  const packed = gzipSync(JSON.stringify(Object.fromEntries(pages.sort())), { level: 9 }).toString(
+    "base64",
+  );
   return `globalThis.MOSAIC_MANUAL="${packed}";${text}`;
 }
 
 /**
- * Bundled separately. If the program and a part that is loaded later use the same library, the bundler puts everything that
- * either of them needs into one shared chunk, which is loaded at the start.
+ * Bundled separately. If the program and a part that is loaded later use the same library, the
+ * bundler puts everything that either of them needs into one shared chunk, which is loaded at the
+ * start.
  */
 const SEPARATE = "src/rpc/call/well_known.ts";
 const SEPARATE_IMPORT = /"[./a-z_]*\/well_known\.ts"/g;
 
-/** A program as files of JavaScript: each part that is loaded by itself has its own, so that a start reads only its own. */
+/**
+ * A program as files of JavaScript: each part that is loaded by itself has its own, so that a start
+ * reads only its own.
+ */
 export function bundle(entry: string): Map<string, string> {
   const files = new Map<string, string>();
   let usesSeparate = false;
-  for (const [name, text] of bundled(entry, ["--code-splitting", "--external", "*/well_known.ts"])) {
-    files.set(name, text.replace(SEPARATE_IMPORT, () => (usesSeparate = true, '"./well_known.js"')));
+  for (
+    const [name, text] of bundled(entry, ["--code-splitting", "--external", "*/well_known.ts"])
+  ) {
+    files.set(
+      name,
+      text.replace(SEPARATE_IMPORT, () => (usesSeparate = true, '"./well_known.js"')),
+    );
   }
   return usesSeparate ? new Map([...files, ...bundled(SEPARATE, [])]) : files;
 }

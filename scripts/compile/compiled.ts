@@ -18,9 +18,20 @@ export interface CompiledOptions {
 }
 
 /** @param app the directory of the bundled program, with its own deno.json */
-export function compileArguments({ output, target, profile }: CompiledOptions, app: string): string[] {
+export function compileArguments(
+  { output, target, profile }: CompiledOptions,
+  app: string,
+): string[] {
   return [
-    ...["compile", "--quiet", "--no-prompt", "--unstable-net", "--no-remote", "--no-lock", V8_FLAGS],
+    ...[
+      "compile",
+      "--quiet",
+      "--no-prompt",
+      "--unstable-net",
+      "--no-remote",
+      "--no-lock",
+      V8_FLAGS,
+    ],
     ...["--config", `${app}/deno.json`],
     profile === "all" ? "-A" : `-P=${profile}`,
     ...["--app-name", "mosaic"],
@@ -32,7 +43,9 @@ export function compileArguments({ output, target, profile }: CompiledOptions, a
 /** @returns the bundled program that is in it */
 export function compiled(options: CompiledOptions): Map<string, string> {
   const { target = Deno.build.target } = options;
-  if (!TARGETS.includes(target)) fail(`--target ${target}: mosaic is built for ${TARGETS.join(" and ")}`);
+  if (!TARGETS.includes(target)) {
+    fail(`--target ${target}: mosaic is built for ${TARGETS.join(" and ")}`);
+  }
   requireBase(target);
   const parent = Deno.makeTempDirSync();
   try {
@@ -46,14 +59,20 @@ export function compiled(options: CompiledOptions): Map<string, string> {
   }
 }
 
-/** All files get the same time: the executable records times, and the same sources must give the same bytes. */
+/**
+ * All files get the same time: the executable records times, and the same sources must give the
+ * same bytes.
+ */
 const EPOCH = new Date(0);
 
 function writeApp(app: string): Map<string, string> {
   Deno.mkdirSync(app);
   const at = commit();
   const files = bundle("src/main.ts");
-  files.set("deno.json", JSON.stringify({ unstable: config.unstable, permissions: config.permissions }));
+  files.set(
+    "deno.json",
+    JSON.stringify({ unstable: config.unstable, permissions: config.permissions }),
+  );
   for (const [name, text] of files) {
     Deno.writeTextFileSync(`${app}/${name}`, withCommit(text, at));
     Deno.utimeSync(`${app}/${name}`, EPOCH, EPOCH);

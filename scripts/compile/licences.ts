@@ -18,9 +18,15 @@ const RULE = "-".repeat(72);
 
 export function licences(): string {
   const parts = packagesOf(graph()).map(({ name, version, localPath }) => {
-    const { license } = JSON.parse(Deno.readTextFileSync(`${localPath}/package.json`)) as { license?: string };
-    const file = [...Deno.readDirSync(localPath)].map((entry) => entry.name).find((n) => /^licen[cs]e/i.test(n));
-    if (file === undefined && license === undefined) fail(`${name} ${version} does not say under what licence it is`);
+    const { license } = JSON.parse(Deno.readTextFileSync(`${localPath}/package.json`)) as {
+      license?: string;
+    };
+    const file = [...Deno.readDirSync(localPath)].map((entry) => entry.name).find((n) =>
+      /^licen[cs]e/i.test(n)
+    );
+    if (file === undefined && license === undefined) {
+      fail(`${name} ${version} does not say under what licence it is`);
+    }
     const text = file === undefined
       ? `(no licence file in the package; its package.json says: ${license})`
       : Deno.readTextFileSync(`${localPath}/${file}`).trim();
@@ -45,18 +51,23 @@ export function packagesOf({ modules, npmPackages }: Graph): Package[] {
 
 /** The module graph of the program and of its page (`src/gen/page`). */
 export function graph(): Graph {
-  const [program, page] = [["src/main.ts"], ["--lock=dev.lock", "src/ui/client/main.tsx"]].map((args) => {
-    const info = run(Deno.execPath(), ["info", "--json", ...args]);
-    if (!info.ok) fail(`the module graph cannot be made:\n${info.err}`);
-    return JSON.parse(info.out) as Graph;
-  });
+  const [program, page] = [["src/main.ts"], ["--lock=dev.lock", "src/ui/client/main.tsx"]].map(
+    (args) => {
+      const info = run(Deno.execPath(), ["info", "--json", ...args]);
+      if (!info.ok) fail(`the module graph cannot be made:\n${info.err}`);
+      return JSON.parse(info.out) as Graph;
+    },
+  );
   return {
     modules: [...program!.modules, ...page!.modules],
     npmPackages: { ...page!.npmPackages, ...program!.npmPackages },
   };
 }
 
-/** The executable contains the runtime; licences of the runtime's own dependencies are in Deno's repository. */
+/**
+ * The executable contains the runtime; licences of the runtime's own dependencies are in Deno's
+ * repository.
+ */
 const DENO = `Copyright 2018-2026 the Deno authors
 
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated

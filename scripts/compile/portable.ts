@@ -1,4 +1,7 @@
-/** The portable form: a shell stub, then the Deno that runs this script and the bundled program, compressed. */
+/**
+ * The portable form: a shell stub, then the Deno that runs this script and the bundled program,
+ * compressed.
+ */
 import { gzipSync } from "node:zlib";
 import { CLIENT_V8_FLAGS, V8_FLAGS } from "../../src/os/processes/heap.ts";
 import { VERSION } from "../../src/base/version.ts";
@@ -19,7 +22,10 @@ export function portable({ output, profile, compression }: PortableOptions): voi
   const at = commit();
   // Parts that both programs share have the same name, which is derived from their content.
   const texts = new Map([...bundle("src/main.ts"), ...bundle("src/permissions/first_stage.ts")]);
-  const files = [...texts].map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
+  const files = [...texts].map(([name, text]) => ({
+    name,
+    bytes: encoder.encode(withCommit(text, at)),
+  }));
   const runtime = Deno.readFileSync(Deno.execPath());
   const interpreter = interpreterOf(runtime);
   writePortable({ output, profile, compression, commit: at, runtime, interpreter, files });
@@ -78,12 +84,19 @@ export function writePortable(contents: PortableContents): void {
   Deno.renameSync(temporary, output);
 }
 
-/** The loader that an ELF program of 64 bits names (its segment PT_INTERP): a host without that file cannot start it. */
+/**
+ * The loader that an ELF program of 64 bits names (its segment PT_INTERP): a host without that file
+ * cannot start it.
+ */
 function interpreterOf(program: Uint8Array): string {
   const view = new DataView(program.buffer, program.byteOffset, program.byteLength);
   const offsetAt = (at: number) => Number(view.getBigUint64(at, true));
   const PT_INTERP = 3;
-  for (let at = offsetAt(32), left = view.getUint16(56, true); left > 0; left--, at += view.getUint16(54, true)) {
+  for (
+    let at = offsetAt(32), left = view.getUint16(56, true);
+    left > 0;
+    left--, at += view.getUint16(54, true)
+  ) {
     if (view.getUint32(at, true) !== PT_INTERP) continue;
     const [start, size] = [offsetAt(at + 8), offsetAt(at + 32)];
     return new TextDecoder().decode(program.subarray(start, start + size - 1));

@@ -1,6 +1,6 @@
 /**
- * Deno's runtime base `denort`, which `deno compile` puts before the program. Deno accepts any file as the base, and the
- * executable then fails when it is started, so the file is checked first.
+ * Deno's runtime base `denort`, which `deno compile` puts before the program. Deno accepts any file
+ * as the base, and the executable then fails when it is started, so the file is checked first.
  */
 import { Buffer } from "node:buffer";
 
@@ -30,7 +30,9 @@ export function baseTrouble(target: string, world: BaseWorld): BaseTrouble {
     if (bytes === undefined) return { error: `DENORT_BIN names ${base}, which is not a file` };
     const found = baseFound(bytes, target, version);
     const right = `It must be denort of Deno ${version} for ${target}, from\n  ${address}`;
-    return found.error === undefined ? found : { error: `DENORT_BIN names ${base}, which ${found.error}. ${right}` };
+    return found.error === undefined
+      ? found
+      : { error: `DENORT_BIN names ${base}, which ${found.error}. ${right}` };
   }
   const archive = `${cache}/dl/release/v${version}/denort-${target}.zip`;
   const bytes = world.read(archive);
@@ -50,7 +52,13 @@ const ELF = "\x7fELF";
 const ZIP = "PK\x03\x04";
 /** Offset in the ELF header, if that is little-endian. */
 const MACHINE_AT = 18;
-const MACHINES: Record<number, string> = { 62: "x86_64", 183: "aarch64", 3: "x86", 40: "arm", 243: "riscv64" };
+const MACHINES: Record<number, string> = {
+  62: "x86_64",
+  183: "aarch64",
+  3: "x86",
+  40: "arm",
+  243: "riscv64",
+};
 
 /** @returns what is wrong, as the end of a sentence */
 function baseFound(bytes: Uint8Array, target: string, version: string): BaseTrouble {
@@ -59,10 +67,17 @@ function baseFound(bytes: Uint8Array, target: string, version: string): BaseTrou
   const architecture = MACHINES[machine] ?? `machine ${machine}`;
   if (!target.startsWith(`${architecture}-`)) return { error: `is for ${architecture}` };
   const versions = versionsIn(bytes);
-  if (versions.length === 0) return { warning: "DENORT_BIN says nowhere which Deno it is of: it may be none of it" };
+  if (versions.length === 0) {
+    return { warning: "DENORT_BIN says nowhere which Deno it is of: it may be none of it" };
+  }
   if (!versions.includes(version)) return { error: `is of Deno ${versions.join(" or ")}` };
-  if (!Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(LANGUAGE_SERVER)) return {};
-  return { warning: "DENORT_BIN is the deno command itself, not denort: what is built will not run the program" };
+  if (!Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(LANGUAGE_SERVER)) {
+    return {};
+  }
+  return {
+    warning:
+      "DENORT_BIN is the deno command itself, not denort: what is built will not run the program",
+  };
 }
 
 /** Only the `deno` command itself has one. */

@@ -7,16 +7,23 @@ interface Lock {
   npm: Record<string, { integrity: string }>;
 }
 
-/** @param executable its bytes. The same inputs give the same text: it contains no time and no random number */
+/**
+ * @param executable its bytes. The same inputs give the same text: it contains no time and no
+ * random number
+ */
 export function sbom(executable: Uint8Array): string {
   const lock = JSON.parse(Deno.readTextFileSync(`${ROOT}dev.lock`)) as Lock;
   const packages = packagesOf(graph()).map(({ name, version, localPath }) => {
     const id = `${name}@${version}`;
     const found = Object.entries(lock.npm).find(([key]) => key === id || key.startsWith(`${id}_`));
     if (found === undefined) fail(`dev.lock does not name ${id}`);
-    const { license } = JSON.parse(Deno.readTextFileSync(`${localPath}/package.json`)) as { license?: string };
+    const { license } = JSON.parse(Deno.readTextFileSync(`${localPath}/package.json`)) as {
+      license?: string;
+    };
     const [algorithm, digest] = found[1].integrity.split("-", 2);
-    if (algorithm !== "sha512") fail(`dev.lock gives ${id} the digest ${algorithm}, and not sha512`);
+    if (algorithm !== "sha512") {
+      fail(`dev.lock gives ${id} the digest ${algorithm}, and not sha512`);
+    }
     return {
       type: "library",
       "bom-ref": purlOf(name, version),
@@ -54,9 +61,13 @@ export function sbom(executable: Uint8Array): string {
       },
     },
     components: [deno, ...packages],
-    dependencies: [{ ref: "mosaic", dependsOn: [deno, ...packages].map((component) => component["bom-ref"]) }],
+    dependencies: [{
+      ref: "mosaic",
+      dependsOn: [deno, ...packages].map((component) => component["bom-ref"]),
+    }],
   };
   return `${JSON.stringify(made, null, 2)}\n`;
 }
 
-const purlOf = (name: string, version: string): string => `pkg:npm/${name.replace(/^@/, "%40")}@${version}`;
+const purlOf = (name: string, version: string): string =>
+  `pkg:npm/${name.replace(/^@/, "%40")}@${version}`;

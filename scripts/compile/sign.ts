@@ -5,7 +5,8 @@ import { fail, run } from "./build.ts";
 export const NAMESPACE = "mosaic-release";
 
 /**
- * Writes FILE.sig. @param key an OpenSSH private key, or a public one whose private half is in the agent or a hardware token
+ * Writes FILE.sig. @param key an OpenSSH private key, or a public one whose private half is in the
+ * agent or a hardware token
  */
 export function sign(file: string, key: string): void {
   try {

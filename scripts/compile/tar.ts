@@ -1,4 +1,6 @@
-/** A tar archive (ustar) of small files whose bytes depend on nothing but their names and contents. */
+/**
+ * A tar archive (ustar) of small files whose bytes depend on nothing but their names and contents.
+ */
 import { joinedBytes } from "../../src/base/text/joined_bytes.ts";
 
 export interface ArchivedFile {
@@ -12,7 +14,11 @@ const BLOCK = 512;
 export function tarOf(files: readonly ArchivedFile[]): Uint8Array {
   const blocks: Uint8Array[] = [];
   for (const { name, bytes } of files.toSorted((a, b) => a.name < b.name ? -1 : 1)) {
-    blocks.push(header(name, bytes.length), bytes, new Uint8Array((BLOCK - bytes.length % BLOCK) % BLOCK));
+    blocks.push(
+      header(name, bytes.length),
+      bytes,
+      new Uint8Array((BLOCK - bytes.length % BLOCK) % BLOCK),
+    );
   }
   blocks.push(new Uint8Array(2 * BLOCK));
   return joinedBytes(blocks);
@@ -22,7 +28,9 @@ function header(name: string, size: number): Uint8Array {
   const encoder = new TextEncoder();
   const block = new Uint8Array(BLOCK);
   const put = (at: number, text: string) => block.set(encoder.encode(text), at);
-  if (encoder.encode(name).length > 100) throw new Error(`${name} is too long a name for the archive`);
+  if (encoder.encode(name).length > 100) {
+    throw new Error(`${name} is too long a name for the archive`);
+  }
   put(0, name);
   put(100, "0000600\0");
   put(108, "0000000\0");

@@ -1,6 +1,7 @@
 /**
- * The types of the TypeScript client: `src/os/ts_client/mosaic.ts` has them between two marks, from the messages of the API
- * (proto/) and the records' contract. `src/gen/client/mosaic.js` is the client without its types, for runtimes that need that.
+ * The types of the TypeScript client: `src/os/ts_client/mosaic.ts` has them between two marks, from
+ * the messages of the API (proto/) and the records' contract. `src/gen/client/mosaic.js` is the
+ * client without its types, for runtimes that need that.
  */
 import { z } from "zod";
 import { Episode, Point, Step, WorkerEvent } from "../../src/registry/contract.ts";
@@ -11,7 +12,10 @@ const BEGIN = `// Written by "deno task gen" from ${PROTO} and src/registry/cont
 const END = "// End of what is written\n";
 
 /** Messages that the client returns, with their names there; those inside them follow. */
-const RETURNED = new Map([["Run", "RunData"], ["SeriesListResponse.Item", "SeriesData"], ["Sweep", "SweepData"]]);
+const RETURNED = new Map([["Run", "RunData"], ["SeriesListResponse.Item", "SeriesData"], [
+  "Sweep",
+  "SweepData",
+]]);
 const RECORDS: Record<string, z.ZodObject> = { Step, Episode, WorkerEvent, Point };
 
 interface Field {
@@ -44,7 +48,9 @@ export async function clientScript(root: string): Promise<[name: string, text: s
       CLIENT,
     ];
     const bundle = await new Deno.Command(Deno.execPath(), { args, cwd: root }).output();
-    if (!bundle.success) throw new Error(`deno bundle ${CLIENT}: ${new TextDecoder().decode(bundle.stderr)}`);
+    if (!bundle.success) {
+      throw new Error(`deno bundle ${CLIENT}: ${new TextDecoder().decode(bundle.stderr)}`);
+    }
     return ["mosaic.js", Deno.readTextFileSync(out)];
   } finally {
     Deno.removeSync(out);
@@ -88,7 +94,13 @@ function messagesOf(proto: string): Map<string, Field[]> {
       messages.get(open.join("."))!.push({
         name: name!.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
         type: valueType ?? type!,
-        form: valueType !== undefined ? "map" : label === "repeated" ? "list" : label === "optional" ? "maybe" : "one",
+        form: valueType !== undefined
+          ? "map"
+          : label === "repeated"
+          ? "list"
+          : label === "optional"
+          ? "maybe"
+          : "one",
         about: about.join(" "),
       });
     }
@@ -106,7 +118,12 @@ function kindOf(type: string): string {
   return RETURNED.get(type) ?? type;
 }
 
-const TYPES: Record<string, string> = { text: "string", number: "number", flag: "boolean", time: "string | null" };
+const TYPES: Record<string, string> = {
+  text: "string",
+  number: "number",
+  flag: "boolean",
+  time: "string | null",
+};
 
 function typesOf(messages: ReadonlyMap<string, Field[]>): string {
   const wanted = new Set(RETURNED.keys());
@@ -114,7 +131,9 @@ function typesOf(messages: ReadonlyMap<string, Field[]>): string {
     const fields = messages.get(name);
     if (fields === undefined) throw new Error(`${PROTO} has no message ${name}`);
     for (const { type } of fields) {
-      if (TYPES[kindOf(type)] === undefined) wanted.add(messages.has(`${name}.${type}`) ? `${name}.${type}` : type);
+      if (TYPES[kindOf(type)] === undefined) {
+        wanted.add(messages.has(`${name}.${type}`) ? `${name}.${type}` : type);
+      }
     }
   }
   const parts: string[] = [];
@@ -129,9 +148,13 @@ function typesOf(messages: ReadonlyMap<string, Field[]>): string {
         ).join("")
       }}\n`,
     );
-    shapes.push(`${shown}: { ${fields.map((field) => `${field.name}: ${shapeOf(field)}`).join(", ")} }`);
+    shapes.push(
+      `${shown}: { ${fields.map((field) => `${field.name}: ${shapeOf(field)}`).join(", ")} }`,
+    );
   }
-  for (const [name, schema] of Object.entries(RECORDS)) parts.push(`export interface ${name} ${recordType(schema)}\n`);
+  for (const [name, schema] of Object.entries(RECORDS)) {
+    parts.push(`export interface ${name} ${recordType(schema)}\n`);
+  }
   return `${parts.join("\n")}\n/** How each field is read. */\nconst SHAPES = {\n${
     shapes.join(",\n")
   }\n} as const satisfies Shapes;\n`;
@@ -155,10 +178,18 @@ function recordType(schema: z.ZodType): string {
   if (schema instanceof z.ZodNullable) return `${recordType(schema.unwrap() as z.ZodType)} | null`;
   if (schema instanceof z.ZodOptional) return recordType(schema.unwrap() as z.ZodType);
   if (schema instanceof z.ZodArray) return `(${recordType(schema.element as z.ZodType)})[]`;
-  if (schema instanceof z.ZodRecord) return `Record<string, ${recordType(schema.valueType as z.ZodType)}>`;
-  if (schema instanceof z.ZodUnion) return schema.options.map((one) => recordType(one as z.ZodType)).join(" | ");
-  if (schema instanceof z.ZodEnum) return schema.options.map((one) => JSON.stringify(one)).join(" | ");
-  if (schema instanceof z.ZodLiteral) return [...schema.values].map((one) => JSON.stringify(one)).join(" | ");
+  if (schema instanceof z.ZodRecord) {
+    return `Record<string, ${recordType(schema.valueType as z.ZodType)}>`;
+  }
+  if (schema instanceof z.ZodUnion) {
+    return schema.options.map((one) => recordType(one as z.ZodType)).join(" | ");
+  }
+  if (schema instanceof z.ZodEnum) {
+    return schema.options.map((one) => JSON.stringify(one)).join(" | ");
+  }
+  if (schema instanceof z.ZodLiteral) {
+    return [...schema.values].map((one) => JSON.stringify(one)).join(" | ");
+  }
   if (schema instanceof z.ZodNumber || schema instanceof z.ZodNumberFormat) return "number";
   if (schema instanceof z.ZodBoolean) return "boolean";
   if (schema instanceof z.ZodUnknown) return "unknown";
@@ -166,7 +197,9 @@ function recordType(schema: z.ZodType): string {
   if (schema instanceof z.ZodObject) {
     const fields = Object.entries(schema.shape as Record<string, z.ZodType>);
     return `{\n${
-      fields.map(([name, field]) => `${name}${field instanceof z.ZodOptional ? "?" : ""}: ${recordType(field)};\n`)
+      fields.map(([name, field]) =>
+        `${name}${field instanceof z.ZodOptional ? "?" : ""}: ${recordType(field)};\n`
+      )
         .join("")
     }}`;
   }

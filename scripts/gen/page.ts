@@ -1,4 +1,7 @@
-/** `src/gen/page`: the scripts of page and manual, bundled and minified by `deno bundle`, and its styles after those of uPlot. */
+/**
+ * `src/gen/page`: the scripts of page and manual, bundled and minified by `deno bundle`, and its
+ * styles after those of uPlot.
+ */
 import uplotCss from "npm:uplot@1.6.32/dist/uPlot.min.css" with { type: "text" };
 
 const CLIENT = "src/ui/client";
@@ -29,11 +32,15 @@ export async function pageFiles(root: string): Promise<[name: string, text: stri
         ],
         cwd: root,
       }).output();
-      if (!bundle.success) throw new Error(`deno bundle ${from}: ${new TextDecoder().decode(bundle.stderr)}`);
+      if (!bundle.success) {
+        throw new Error(`deno bundle ${from}: ${new TextDecoder().decode(bundle.stderr)}`);
+      }
     }
     const style = Deno.readTextFileSync(`${root}${CLIENT}/style.css`);
     return [
-      ...SCRIPTS.map(([, name]): [string, string] => [name, Deno.readTextFileSync(`${out}/${name}`)]),
+      ...SCRIPTS.map((
+        [, name],
+      ): [string, string] => [name, Deno.readTextFileSync(`${out}/${name}`)]),
       ["style.css", compactCss(`${uplotCss.trim()}\n${style}`)],
     ];
   } finally {
@@ -41,9 +48,13 @@ export async function pageFiles(root: string): Promise<[name: string, text: stri
   }
 }
 
-/** Without comments, and without blanks that separate nothing. No text in the styles has a line break or a colon with a blank. */
+/**
+ * Without comments, and without blanks that separate nothing. No text in the styles has a line
+ * break or a colon with a blank.
+ */
 function compactCss(css: string): string {
-  return css.replace(/\/\*.*?\*\//gs, "").replace(/\n\s*/g, "\n").replace(/([{};,])\n/g, "$1").replaceAll(": ", ":")
+  return css.replace(/\/\*.*?\*\//gs, "").replace(/\n\s*/g, "\n").replace(/([{};,])\n/g, "$1")
+    .replaceAll(": ", ":")
     .trim() +
     "\n";
 }

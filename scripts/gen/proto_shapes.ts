@@ -1,4 +1,6 @@
-/** Replaces the base64 descriptors in generated protobuf code by shapes (src/base/proto_file.ts). */
+/**
+ * Replaces the base64 descriptors in generated protobuf code by shapes (src/base/proto_file.ts).
+ */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   type DescriptorProto,
@@ -25,7 +27,10 @@ const TIMESTAMP = /import \{ file_google_protobuf_timestamp \} from "@bufbuild\/
 /** @param base path from the file to src/base */
 export function withShapes(text: string, base: string): string {
   const [, binary = ""] = DESCRIPTOR.exec(text) ?? [];
-  const proto = fromBinary(FileDescriptorProtoSchema, Uint8Array.fromBase64(binary, { lastChunkHandling: "loose" }));
+  const proto = fromBinary(
+    FileDescriptorProtoSchema,
+    Uint8Array.fromBase64(binary, { lastChunkHandling: "loose" }),
+  );
   const shape = fileShape(proto);
   requireSame(proto, shape);
   const names = ["fileOf", ...(TIMESTAMP.test(text) ? ["file_google_protobuf_timestamp"] : [])];
@@ -35,7 +40,9 @@ export function withShapes(text: string, base: string): string {
     .replace(
       IMPORT,
       (_, before, after, only) =>
-        `import { ${before === undefined ? only : `${before}, ${after}`} } from "@bufbuild/protobuf/codegenv2";\n` +
+        `import { ${
+          before === undefined ? only : `${before}, ${after}`
+        } } from "@bufbuild/protobuf/codegenv2";\n` +
         `import { ${names.join(", ")} } from "${base}/proto_file.ts";`,
     );
 }
@@ -50,7 +57,9 @@ function requireSame(proto: FileDescriptorProto, shape: FileShape): void {
     message.nestedType.forEach(plain);
   };
   for (const one of [proto, made]) one.messageType.forEach(plain);
-  const [want, have] = [proto, made].map((one) => toBinary(FileDescriptorProtoSchema, one).toBase64());
+  const [want, have] = [proto, made].map((one) =>
+    toBinary(FileDescriptorProtoSchema, one).toBase64()
+  );
   if (want !== have) {
     throw new Error(
       `${proto.name} uses a part of protobuf that the shapes of src/base/proto_file.ts do not express: add it there`,
@@ -58,17 +67,22 @@ function requireSame(proto: FileDescriptorProto, shape: FileShape): void {
   }
 }
 
-function fileShape({ name, package: of, messageType, enumType, service }: FileDescriptorProto): FileShape {
+function fileShape(
+  { name, package: of, messageType, enumType, service }: FileDescriptorProto,
+): FileShape {
   return {
     name,
     package: of,
     messages: messageType.map(messageShape),
     ...(enumType.length > 0 && { enums: enumType.map(enumShape) }),
-    ...(service.length > 0 && { services: service.map(({ name, method }) => [name, method.map(methodShape)]) }),
+    ...(service.length > 0 &&
+      { services: service.map(({ name, method }) => [name, method.map(methodShape)]) }),
   };
 }
 
-function messageShape({ name, field, oneofDecl, nestedType, enumType, options }: DescriptorProto): MessageShape {
+function messageShape(
+  { name, field, oneofDecl, nestedType, enumType, options }: DescriptorProto,
+): MessageShape {
   return {
     name,
     ...(field.length > 0 && { fields: field.map(fieldShape) }),
@@ -96,6 +110,12 @@ function enumShape({ name, value }: EnumDescriptorProto): EnumShape {
 function methodShape(
   { name, inputType, outputType, clientStreaming, serverStreaming }: MethodDescriptorProto,
 ): MethodShape {
-  const streams = clientStreaming ? serverStreaming ? "both" : "client" : serverStreaming ? "server" : undefined;
-  return streams === undefined ? [name, inputType, outputType] : [name, inputType, outputType, streams];
+  const streams = clientStreaming
+    ? serverStreaming ? "both" : "client"
+    : serverStreaming
+    ? "server"
+    : undefined;
+  return streams === undefined
+    ? [name, inputType, outputType]
+    : [name, inputType, outputType, streams];
 }

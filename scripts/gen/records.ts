@@ -13,7 +13,8 @@ const EPISODES = RECORDS.episodes;
 const EVENTS = RECORDS.events;
 const METRICS = RECORDS.metrics;
 
-const HEAD = `// Written by scripts/gen/records.ts from src/records/record_fields.ts; "deno task gen" writes it anew.
+const HEAD =
+  `// Written by scripts/gen/records.ts from src/records/record_fields.ts; "deno task gen" writes it anew.
 `;
 
 const DEFAULT: Record<FieldKind, string> = {
@@ -30,7 +31,8 @@ function lines<T>(items: readonly T[], line: (item: T) => string | string[]): st
   return items.flatMap(line).map((text) => `${text}\n`).join("");
 }
 
-const camelCase = (name: string) => name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+const camelCase = (name: string) =>
+  name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 const lowered = (name: string) => name[0]!.toLowerCase() + name.slice(1);
 
 function check(): void {
@@ -45,7 +47,10 @@ function check(): void {
       if (since !== undefined && ["label", "time", "milliseconds", "series"].includes(kind)) {
         fail(`is a ${kind}, which cannot be added to the rows that are stored`);
       }
-      if (names !== undefined && names.length > 1 && (kind === "flag" || isLabel(field) || kind === "text")) {
+      if (
+        names !== undefined && names.length > 1 &&
+        (kind === "flag" || isLabel(field) || kind === "text")
+      ) {
         fail(`is a ${kind}, which workers write under one name`);
       }
     }
@@ -57,7 +62,8 @@ function check(): void {
 function typeIn(field: RecordField, real: string, text = "string"): string {
   if (isReal(field)) return real;
   if (isText(field)) return text;
-  return { index: "number", flag: "boolean", milliseconds: "number" }[field.kind as string] ?? "string";
+  return { index: "number", flag: "boolean", milliseconds: "number" }[field.kind as string] ??
+    "string";
 }
 
 function recordType(table: RecordTable, name: string, real: string, text?: string): string {
@@ -89,14 +95,22 @@ function cleanColumn(field: RecordField): string {
 
 function types(): string {
   return `${HEAD}
-/** One step as every dialect is mapped to (docs/reference/telemetry.md). JSON texts are kept as the worker wrote them. */
+/**
+ * One step as every dialect is mapped to (docs/reference/telemetry.md). JSON texts are kept as the
+ * worker wrote them.
+ */
 ${recordType(STEPS, "StepRecord<Text = string>", "number", "Text")}
 /** A real number may be the text "NaN", "Infinity" or "-Infinity": episodes travel as JSON. */
 ${recordType(EPISODES, "EpisodeRecord", "number | string")}
-/** A lifecycle record of the worker (\`run_started\`, \`heartbeat\`, \`checkpoint_saved\`, \`artifact\`, …). */
+/**
+ * A lifecycle record of the worker (\`run_started\`, \`heartbeat\`, \`checkpoint_saved\`,
+ * \`artifact\`, …).
+ */
 ${recordType(EVENTS, "WorkerEventRecord", "number")}
 ${[STEPS, EPISODES, EVENTS].map(emptyRecord).join("\n")}
-/** A stored step: its seq starts at 1 per run, contiguous, given in the transaction that stored it. */
+/**
+ * A stored step: its seq starts at 1 per run, contiguous, given in the transaction that stored it.
+ */
 export interface StoredStep extends StepRecord {
   seq: number;
   attempt: number;
@@ -122,14 +136,17 @@ export const NO_SOURCE: Readonly<Source> = { ${
   } };
 
 /**
- * The columns that differ from their default somewhere in the batch; \`n\` rows. NaN and infinities of real columns are
- * the texts "NaN", "Infinity" and "-Infinity". Flags are 0 and 1. A label that all rows share is one text.
+ * The columns that differ from their default somewhere in the batch; \`n\` rows. NaN and infinities
+ * of real columns are the texts "NaN", "Infinity" and "-Infinity". Flags are 0 and 1. A label that
+ * all rows share is one text.
  */
 export interface StepColumns<Texts = string[]> {
   n: number;
 ${lines(STEPS.fields, (field) => `  ${field.key}?: ${batchColumn(field)};`)}}
 
-/** Rows of storable columns: arrays of exactly \`n\`, or undefined where every row has the default. */
+/**
+ * Rows of storable columns: arrays of exactly \`n\`, or undefined where every row has the default.
+ */
 export interface CleanSteps<Texts = string[]> {
   n: number;
 ${lines(STEPS.fields, (field) => `  ${field.key}: ${cleanColumn(field)};`)}\
@@ -178,7 +195,10 @@ function begunTexts<Text, Texts extends TextSink<Text>>(texts: Texts, rows: numb
   return texts;
 }
 
-/** Steps as columns. A column takes up nothing before a row differs from the default, or from the label of the first row. */
+/**
+ * Steps as columns. A column takes up nothing before a row differs from the default, or from the
+ * label of the first row.
+ */
 export class StepColumnsBuilder<Text extends string | object, Texts extends TextSink<Text>> {
   readonly #texts: () => Texts;
   #n = 0;
@@ -229,14 +249,19 @@ ${
 ${
     lines(STEPS.fields, (field) => {
       const { key } = field;
-      if (!isLabel(field)) return `    if (this.#${key} !== undefined) columns.${key} = this.#${key};`;
+      if (
+        !isLabel(field)
+      ) return `    if (this.#${key} !== undefined) columns.${key} = this.#${key};`;
       return [
         `    if (this.#${key}Rows !== undefined) columns.${key} = this.#${key}Rows;`,
         `    else if (this.#n > 0 && this.#${key} !== "") columns.${key} = this.#${key};`,
       ];
     })
   }    this.#n = 0;
-${lines(STEPS.fields, (field) => `    this.#${field.key}${isLabel(field) ? "Rows" : ""} = undefined;`)}\
+${
+    lines(STEPS.fields, (field) =>
+      `    this.#${field.key}${isLabel(field) ? "Rows" : ""} = undefined;`)
+  }\
     return columns;
   }
 }
@@ -264,7 +289,9 @@ export function cleanColumns<Texts>(
 ${
     lines(STEPS.fields, ({ key, kind }) => {
       if (kind === "time") return `    ${key}: cleaner.times(steps.${key}, arrivalNs),`;
-      const method = { index: "integers", flag: "flags", real: "reals", label: "labels" }[kind as string] ?? "texts";
+      const method =
+        { index: "integers", flag: "flags", real: "reals", label: "labels" }[kind as string] ??
+          "texts";
       return `    ${key}: cleaner.${method}(steps.${key}),`;
     })
   }\
@@ -295,7 +322,11 @@ ${
 
 /** Length of row \`i\`'s texts. */
 export function stepTextLength(columns: CleanSteps, i: number): number {
-  return ${STEPS.fields.filter(isText).map(({ key }) => `(columns.${key}?.[i]?.length ?? 0)`).join(" +\n    ")};
+  return ${
+    STEPS.fields.filter(isText).map(({ key }) => `(columns.${key}?.[i]?.length ?? 0)`).join(
+      " +\n    ",
+    )
+  };
 }
 `;
 }
@@ -303,20 +334,30 @@ export function stepTextLength(columns: CleanSteps, i: number): number {
 // ---- record_rows.ts
 
 /** Empty texts are NULL: they take no byte. */
-const isNullable = ({ kind, always }: RecordField) => kind === "json" || (kind === "text" && always !== true);
+const isNullable = ({ kind, always }: RecordField) =>
+  kind === "json" || (kind === "text" && always !== true);
 
 /** Columns of a table in the order in which rows are read: the labels together as one source. */
 function selected({ attempt, fields }: RecordTable): string[] {
   const own = fields.filter((field) => !isLabel(field)).map((field) =>
     field.kind === "time" ? `CAST(${columnOf(field)} AS TEXT)` : columnOf(field)
   );
-  return ["seq", ...(attempt ? ["attempt"] : []), ...(fields.some(isLabel) ? ["source"] : []), ...own];
+  return [
+    "seq",
+    ...(attempt ? ["attempt"] : []),
+    ...(fields.some(isLabel) ? ["source"] : []),
+    ...own,
+  ];
 }
 
 function rowReader(table: RecordTable): string {
   const { name, attempt, fields } = table;
   const at = (field: RecordField) =>
-    `row[${selected(table).indexOf(field.kind === "time" ? `CAST(${columnOf(field)} AS TEXT)` : columnOf(field))}]`;
+    `row[${
+      selected(table).indexOf(
+        field.kind === "time" ? `CAST(${columnOf(field)} AS TEXT)` : columnOf(field),
+      )
+    }]`;
   const labels = fields.filter(isLabel);
   const value = (field: RecordField): string => {
     const cell = at(field);
@@ -344,11 +385,18 @@ function rowReader(table: RecordTable): string {
 export const ${camelToUpper(name)}_SELECT = "${selected(table).join(", ")}";
 
 export function ${lowered(name)}OfRow(row: Row${more}): Stored${name} {
-${labels.length > 0 ? `  const source = sourceOf(row[${selected(table).indexOf("source")}] as number);\n` : ""}\
+${
+    labels.length > 0
+      ? `  const source = sourceOf(row[${selected(table).indexOf("source")}] as number);\n`
+      : ""
+  }\
   return {
     seq: row[0] as number,
 ${attempt ? "    attempt: row[1] as number,\n" : ""}\
-${lines(fields, (field) => `    ${field.key}: ${isLabel(field) ? `source.${field.key}` : value(field)},`)}\
+${
+    lines(fields, (field) =>
+      `    ${field.key}: ${isLabel(field) ? `source.${field.key}` : value(field)},`)
+  }\
   };
 }
 `;
@@ -359,7 +407,13 @@ function rowWriter(table: RecordTable): string {
   const type = `Stored${name}`;
   const own = fields.filter((field) => !isLabel(field));
   const labelled = own.length < fields.length;
-  const columns = ["run_key", "seq", "attempt", ...(labelled ? ["source"] : []), ...own.map(columnOf)];
+  const columns = [
+    "run_key",
+    "seq",
+    "attempt",
+    ...(labelled ? ["source"] : []),
+    ...own.map(columnOf),
+  ];
   const stored = ({ key, kind }: RecordField): string => {
     if (kind === "flag") return `Boolean(record.${key})`;
     if (kind === "time") return `as.time(record.${key}, arrivalNs)`;
@@ -373,7 +427,9 @@ function rowWriter(table: RecordTable): string {
   };
   const whole = fields.filter(({ kind }) => kind === "index");
   return `
-export const ${camelToUpper(name)}_COLUMNS: readonly string[] = [${columns.map((c) => `"${c}"`).join(", ")}];
+export const ${camelToUpper(name)}_COLUMNS: readonly string[] = [${
+    columns.map((c) => `"${c}"`).join(", ")
+  }];
 
 export function stored${name}(
   as: Storable,
@@ -389,7 +445,9 @@ ${lines(fields, (field) => `    ${field.key}: ${stored(field)},`)}  };
 }
 
 /** The values of ${camelToUpper(name)}_COLUMNS. */
-export function ${lowered(name)}Row(runKey: number, stored: ${type}${labelled ? ", source: number" : ""}): Row {
+export function ${lowered(name)}Row(runKey: number, stored: ${type}${
+    labelled ? ", source: number" : ""
+  }): Row {
   return [
     runKey,
     stored.seq,
@@ -431,7 +489,10 @@ export interface Storable {
 
 /** Columns of steps that are left out of a batch's insert where all rows have the default. */
 export const OPTIONAL_STEP_COLUMNS = [
-${lines(optional, (field) => `  { key: "${field.key}", column: "${columnOf(field)}", real: ${isReal(field)} },`)}\
+${
+    lines(optional, (field) =>
+      `  { key: "${field.key}", column: "${columnOf(field)}", real: ${isReal(field)} },`)
+  }\
 ] as const satisfies readonly { key: keyof CleanSteps; column: string; real: boolean }[];
 ${Object.values(RECORDS).map(rowReader).join("")}${[EPISODES, EVENTS].map(rowWriter).join("")}`;
 }
@@ -441,7 +502,8 @@ ${Object.values(RECORDS).map(rowReader).join("")}${[EPISODES, EVENTS].map(rowWri
 function publicText(field: RecordField): string {
   const { json, key, kind, always } = field;
   const value = `r.${key}`;
-  const optional = (written: string) => always ? written : `(${value} === ${DEFAULT[kind]} ? "" : ${written})`;
+  const optional = (written: string) =>
+    always ? written : `(${value} === ${DEFAULT[kind]} ? "" : ${written})`;
   switch (kind) {
     case "index":
     case "flag":
@@ -461,7 +523,9 @@ function publicText(field: RecordField): string {
 }
 
 function publicLine({ name, attempt, fields }: RecordTable): string {
-  const start = `\`{"seq":\${r.seq},"run_id":\${runIdJson}${attempt ? ',"attempt":${r.attempt}' : ""}\``;
+  const start = `\`{"seq":\${r.seq},"run_id":\${runIdJson}${
+    attempt ? ',"attempt":${r.attempt}' : ""
+  }\``;
   const parts = [start, ...fields.map((field) => publicText(field)), '"}"'];
   return `
 export function ${lowered(name)}Line(runIdJson: string, r: Stored${name}): string {
@@ -555,18 +619,22 @@ ${tables.map(frameWriter).join("")}${tables.map(messageReader).join("")}`;
 // ---- line_fields.ts
 
 function slotNames(): string[] {
-  const names = Object.values(RECORDS).filter(({ name }) => name !== METRICS.name).flatMap(({ fields }) =>
-    fields.filter(({ read, kind }) => read !== "rest" && read !== "name" && kind !== "time").flatMap((field) => [
-      ...namesOf(field),
-      ...(field.kind === "json" ? [`${field.json}_json`] : []),
-    ])
+  const names = Object.values(RECORDS).filter(({ name }) => name !== METRICS.name).flatMap((
+    { fields },
+  ) =>
+    fields.filter(({ read, kind }) => read !== "rest" && read !== "name" && kind !== "time")
+      .flatMap((field) => [
+        ...namesOf(field),
+        ...(field.kind === "json" ? [`${field.json}_json`] : []),
+      ])
   );
   return [...new Set([...DIALECT_NAMES, ...names])];
 }
 
 const namesOf = ({ names, json }: RecordField) => names ?? [json];
 const slot = (name: string) => `SLOT.${name}`;
-const constant = (table: RecordTable, { json }: RecordField) => `${camelToUpper(table.name)}_${json.toUpperCase()}`;
+const constant = (table: RecordTable, { json }: RecordField) =>
+  `${camelToUpper(table.name)}_${json.toUpperCase()}`;
 
 function lineReader(table: RecordTable): string {
   const { name, fields } = table;
@@ -579,7 +647,8 @@ function lineReader(table: RecordTable): string {
   /** Statements before the record for what may be malformed, or is needed twice. */
   const value = (field: RecordField): string => {
     const { key, kind, json, read, strict } = field;
-    const malformed = (word: string) => strict ? [`  if (${key} === undefined) return "${word} is no number";`] : [];
+    const malformed = (word: string) =>
+      strict ? [`  if (${key} === undefined) return "${word} is no number";`] : [];
     switch (read) {
       case "rest":
         return '""';
@@ -601,10 +670,14 @@ function lineReader(table: RecordTable): string {
     switch (kind) {
       case "index":
         first.push(`  const ${key} = take.index(fields, ${slotsOf(field)});`, ...malformed(json));
-        return strict ? `${key} === "absent" ? 0 : ${key}` : `typeof ${key} === "number" ? ${key} : 0`;
+        return strict
+          ? `${key} === "absent" ? 0 : ${key}`
+          : `typeof ${key} === "number" ? ${key} : 0`;
       case "real": {
         first.push(
-          `  const ${key} = take.number(fields, ${slotsOf(field)}, ${field.absent === "nan" ? "NaN" : "0"});`,
+          `  const ${key} = take.number(fields, ${slotsOf(field)}, ${
+            field.absent === "nan" ? "NaN" : "0"
+          });`,
           ...malformed(json),
         );
         const number = strict ? key : `${key} ?? 0`;
@@ -628,8 +701,12 @@ function lineReader(table: RecordTable): string {
   const result = `${name}Record${first.some((line) => line.includes("return")) ? " | string" : ""}`;
   return `
 ${lists.map((line) => `${line}\n`).join("")}
-/** Without the record's further fields${result.includes("|") ? ", or why the line is malformed" : ""}. */
-export function ${lowered(name)}OfLine<F>(fields: F, take: FieldTaker<F>, ${parameters}): ${result} {
+/** Without the record's further fields${
+    result.includes("|") ? ", or why the line is malformed" : ""
+  }. */
+export function ${
+    lowered(name)
+  }OfLine<F>(fields: F, take: FieldTaker<F>, ${parameters}): ${result} {
 ${first.map((line) => `${line}\n`).join("")}  return {
 ${properties}  };
 }
@@ -641,7 +718,10 @@ function dialects(): string {
 import { numberOnWire } from "./step_columns.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "./record_types.ts";
 
-/** Names that some dialect gives a meaning, and a number for each; every other field is a record's further information. */
+/**
+ * Names that some dialect gives a meaning, and a number for each; every other field is a record's
+ * further information.
+ */
 export const SLOT = {
 ${slotNames().map((name, i) => `  ${name}: ${i},\n`).join("")}} as const;
 
@@ -653,7 +733,9 @@ export interface LineContext {
   workerId: string;
 }
 
-/** Takes values from the fields of a line; what is taken is not among the record's further fields. */
+/**
+ * Takes values from the fields of a line; what is taken is not among the record's further fields.
+ */
 export interface FieldTaker<F> {
   episode(fields: F, metadata: unknown): number | undefined;
   index(fields: F, slots: readonly number[]): number | undefined | "absent";

@@ -1,4 +1,7 @@
-/** What `deno task gen` writes into files from the table of a run's fields: messages, and the tables of docs/reference/cli.md. */
+/**
+ * What `deno task gen` writes into files from the table of a run's fields: messages, and the tables
+ * of docs/reference/cli.md.
+ */
 import { RUN_FIELDS, type RunField, type RunFieldKind } from "../../src/runs/fields/run_fields.ts";
 import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../../src/runs/fields/lifecycle_states.ts";
 import { BASE_DIRS } from "../../src/base/layout.ts";
@@ -7,7 +10,10 @@ const PROTO = "proto/mosaic/v1/mosaic.proto";
 const DOCS = "docs/reference/cli.md";
 const TABLE = "src/runs/fields/run_fields.ts";
 
-/** Path and text of each file that has a generated part. @param root the checkout, ending with a slash */
+/**
+ * Path and text of each file that has a generated part. @param root the checkout, ending with a
+ * slash
+ */
 export function runFiles(root: string): [path: string, text: string][] {
   const { many, single } = docTables();
   const docs = withPart(Deno.readTextFileSync(root + DOCS), ["<!-- ", " -->"], "Run", many, DOCS);
@@ -18,7 +24,13 @@ export function runFiles(root: string): [path: string, text: string][] {
 }
 
 /** Replaces what stands between the marks of a generated part. */
-function withPart(text: string, [open, close]: [string, string], name: string, part: string, path: string): string {
+function withPart(
+  text: string,
+  [open, close]: [string, string],
+  name: string,
+  part: string,
+  path: string,
+): string {
   const begin = `${open}${name}: written by "deno task gen" from ${TABLE}${close}\n`;
   const end = `${open}end of ${name}${close}\n`;
   const [from, to] = [text.indexOf(begin), text.indexOf(end)];
@@ -62,7 +74,9 @@ function plain(about: string): string {
 }
 
 function message(name: string, fields: readonly RunField[]): string {
-  const lines = fields.filter(({ proto }) => proto !== undefined).toSorted((a, b) => a.proto! - b.proto!).flatMap((
+  const lines = fields.filter(({ proto }) => proto !== undefined).toSorted((a, b) =>
+    a.proto! - b.proto!
+  ).flatMap((
     field,
   ) => [
     ...(comment(field) === "" ? [] : [`  // ${comment(field)}`]),
@@ -75,7 +89,9 @@ function message(name: string, fields: readonly RunField[]): string {
 function messages(): string {
   const inside = (fields: readonly RunField[]): string[] =>
     fields.flatMap((field) =>
-      field.fields === undefined ? [] : [...inside(field.fields), message(field.type!, field.fields)]
+      field.fields === undefined
+        ? []
+        : [...inside(field.fields), message(field.type!, field.fields)]
     );
   const nulls =
     '// Null, as the JSON has it, is an empty text, 0 or an unset field. Only GetRun returns the fields that are "single".\n';
@@ -119,7 +135,10 @@ function docType({ json, kind, list, null: where }: RunField): string {
 function rows(fields: readonly RunField[], prefix = ""): string[] {
   return fields.flatMap((field) =>
     field.json === undefined ? [] : [
-      `| \`${prefix}${field.json}\` | ${docType(field)} | ${field.about ?? ""} |`.replace("|  |", "| |"),
+      `| \`${prefix}${field.json}\` | ${docType(field)} | ${field.about ?? ""} |`.replace(
+        "|  |",
+        "| |",
+      ),
       ...rows(field.fields ?? [], `${prefix}${field.json}${field.list ? "[]" : ""}.`),
     ]
   );

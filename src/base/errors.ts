@@ -1,6 +1,7 @@
 /**
- * The one error class of mosaic's public surface: a closed list of codes, a message that names the field, the value
- * and what to do, and optionally a hint. Adapters (gRPC, HTTP, CLI) map the code; `cause` is for the log only.
+ * The one error class of mosaic's public surface: a closed list of codes, a message that names the
+ * field, the value and what to do, and optionally a hint. Adapters (gRPC, HTTP, CLI) map the code;
+ * `cause` is for the log only.
  */
 
 /** The gRPC status names that mosaic uses, and what each means here. */
@@ -15,7 +16,9 @@ export type ErrorCode =
   | "failed_precondition"
   /** A limit was reached, or the host does not have the requested resources. */
   | "resource_exhausted"
-  /** The requested telemetry was removed by retention; the message names the first available seq. */
+  /**
+   * The requested telemetry was removed by retention; the message names the first available seq.
+   */
   | "out_of_range"
   | "unauthenticated"
   | "permission_denied"

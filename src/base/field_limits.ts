@@ -1,13 +1,16 @@
 /**
- * The bound of every field that somebody outside sends: of API messages, of configs, of the page's and MLflow's requests. A
- * field that has no line gets the default of its kind, so none is without a bound; tests/rpc/field_limits_test.ts compares the
- * table with all messages. Bytes are of UTF-8.
+ * The bound of every field that somebody outside sends: of API messages, of configs, of the page's
+ * and MLflow's requests. A field that has no line gets the default of its kind, so none is without
+ * a bound; tests/rpc/field_limits_test.ts compares the table with all messages. Bytes are of UTF-8.
  */
 
 const KIB = 1 << 10;
 const MIB = 1 << 20;
 
-/** A text's or a byte string's bytes; of a list or a map, the bytes of all its texts and the number of its entries. */
+/**
+ * A text's or a byte string's bytes; of a list or a map, the bytes of all its texts and the number
+ * of its entries.
+ */
 export interface FieldLimit {
   bytes: number;
   entries?: number;
@@ -124,11 +127,15 @@ export const URL_BYTES = 32 * KIB;
 /** A text of MLflow's requests, and the entries of one of their lists. */
 export const MLFLOW_LIMITS = { text: 64 * KIB, entries: 10_000 } as const;
 /**
- * Characters of a text of a run's row, but config and notes; and of all texts of one of its lists. What an earlier version has
- * stored beyond that is read cut, so that it does not make the list of all runs too large to be sent.
+ * Characters of a text of a run's row, but config and notes; and of all texts of one of its lists.
+ * What an earlier version has stored beyond that is read cut, so that it does not make the list of
+ * all runs too large to be sent.
  */
 export const STORED_LENGTH = { text: 8 * KIB, list: 256 * KIB } as const;
-/** The data of one event of the event log, which every stream, webhook and page of events must be able to carry. */
+/**
+ * The data of one event of the event log, which every stream, webhook and page of events must be
+ * able to carry.
+ */
 export const EVENT_LIMITS = { bytes: MIB, depth: 500 } as const;
 /** Bytes of the rows of one page of runs: an answer has 64 MiB at most. */
 export const PAGE_BYTES = 32 * MIB;

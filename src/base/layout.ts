@@ -6,8 +6,14 @@ import { MosaicError } from "./errors.ts";
 export const BASE_DIRS = ["runs", "evals", "custom_scripts"] as const;
 export type BaseDir = typeof BASE_DIRS[number];
 
-/** `--state-dir`, else `$MOSAIC_STATE_DIR`, else `$XDG_STATE_HOME/mosaic`, else `~/.local/state/mosaic`. */
-export function resolveStateDir(option: string | undefined, env: (name: string) => string | undefined): string {
+/**
+ * `--state-dir`, else `$MOSAIC_STATE_DIR`, else `$XDG_STATE_HOME/mosaic`, else
+ * `~/.local/state/mosaic`.
+ */
+export function resolveStateDir(
+  option: string | undefined,
+  env: (name: string) => string | undefined,
+): string {
   const home = env("HOME");
   const xdg = env("XDG_STATE_HOME");
   const chosen = option || env("MOSAIC_STATE_DIR") || (xdg && `${xdg}/mosaic`) ||
@@ -52,7 +58,10 @@ export class Layout {
   get lockFile(): string {
     return `${this.trainer}/daemon.lock`;
   }
-  /** {pid, version, listen, http, socket, started_at}, written when the daemon is ready; clients find the daemon by it. */
+  /**
+   * {pid, version, listen, http, socket, started_at}, written when the daemon is ready; clients
+   * find the daemon by it.
+   */
   get daemonJson(): string {
     return `${this.trainer}/daemon.json`;
   }
@@ -80,12 +89,15 @@ export class Layout {
     return `${this.stateDir}/telemetry/reserve`;
   }
   /**
-   * The original's GUI, in the same directory, has a `telemetry.sqlite` with tables of its own, so mosaic's has another name.
-   * Earlier versions used the original's: their file keeps it until a daemon has renamed it (src/daemon/stores.ts).
+   * The original's GUI, in the same directory, has a `telemetry.sqlite` with tables of its own, so
+   * mosaic's has another name. Earlier versions used the original's: their file keeps it until a
+   * daemon has renamed it (src/daemon/stores.ts).
    */
   get telemetryDb(): string {
     const { olderTelemetryDb, newerTelemetryDb } = this;
-    return exists(newerTelemetryDb) || !exists(olderTelemetryDb) ? newerTelemetryDb : olderTelemetryDb;
+    return exists(newerTelemetryDb) || !exists(olderTelemetryDb)
+      ? newerTelemetryDb
+      : olderTelemetryDb;
   }
   get newerTelemetryDb(): string {
     return `${this.stateDir}/telemetry/mosaic.sqlite`;
@@ -93,7 +105,10 @@ export class Layout {
   get olderTelemetryDb(): string {
     return `${this.stateDir}/telemetry/telemetry.sqlite`;
   }
-  /** Contains `mosaic.py`, the module for workers in Python; the module recognizes itself by the directory's name. */
+  /**
+   * Contains `mosaic.py`, the module for workers in Python; the module recognizes itself by the
+   * directory's name.
+   */
   get pythonHelper(): string {
     return `${this.trainer}/python-helper`;
   }
@@ -139,8 +154,8 @@ export class Layout {
 }
 
 /**
- * Directories of a run that mosaic writes to. They are made before the worker starts; a worker with fewer rights than mosaic
- * (a user of its own, a sandbox) cannot write to them.
+ * Directories of a run that mosaic writes to. They are made before the worker starts; a worker with
+ * fewer rights than mosaic (a user of its own, a sandbox) cannot write to them.
  */
 export const OWN_DIRECTORIES: readonly string[] = [".mosaic", "logs", "media"];
 
@@ -165,7 +180,9 @@ export class RunFiles {
   stdout(attempt: number): string {
     return `${this.logOf(attempt)}.stdout.log`;
   }
-  /** Difference between journal positions and file offsets, after the file was truncated or removed. */
+  /**
+   * Difference between journal positions and file offsets, after the file was truncated or removed.
+   */
   journalShift(attempt: number): string {
     return `${this.control}/journal-${attempt}.json`;
   }
@@ -176,7 +193,10 @@ export class RunFiles {
   rankLog(attempt: number, rank: number, stream: "stdout" | "stderr"): string {
     return `${this.logOf(attempt)}${rank === 0 ? "" : `.rank-${rank}`}.${stream}.log`;
   }
-  /** Followed by `-RANK.json`: {rank, node, code}; and by `-first.json`: the same for the rank that failed first. */
+  /**
+   * Followed by `-RANK.json`: {rank, node, code}; and by `-first.json`: the same for the rank that
+   * failed first.
+   */
   rankRecord(attempt: number): string {
     return `${this.control}/rank-${attempt}`;
   }
@@ -193,8 +213,8 @@ export class RunFiles {
     return ["checkpoints", "tensorboard", "videos"].map((name) => `${this.directory}/${name}`);
   }
   /**
-   * Where an attempt saves checkpoints (`MOSAIC_CHECKPOINT_DIR`). @param apart on a host whose processes this daemon cannot
-   * see: a worker of an earlier attempt may still write
+   * Where an attempt saves checkpoints (`MOSAIC_CHECKPOINT_DIR`). @param apart on a host whose
+   * processes this daemon cannot see: a worker of an earlier attempt may still write
    */
   checkpoints(attempt: number, apart: boolean): string {
     return `${this.directory}/checkpoints${apart && attempt > 1 ? `/attempt-${attempt}` : ""}`;
@@ -219,7 +239,10 @@ export class RunFiles {
   exitFile(attempt: number): string {
     return `${this.control}/exit-${attempt}.json`;
   }
-  /** Exists if the attempt's proxy has stopped the worker because it got no message of the daemon for `lease_seconds`. */
+  /**
+   * Exists if the attempt's proxy has stopped the worker because it got no message of the daemon
+   * for `lease_seconds`.
+   */
   leaseEnd(attempt: number): string {
     return `${this.control}/lease-${attempt}`;
   }
@@ -239,7 +262,10 @@ export class RunFiles {
   get namedFiles(): string {
     return `${this.control}/named.json`;
   }
-  /** A token (0600): for an external run, the session token of its proxy; else, with `--auth token`, the worker's token. */
+  /**
+   * A token (0600): for an external run, the session token of its proxy; else, with `--auth token`,
+   * the worker's token.
+   */
   get sessionTokenFile(): string {
     return `${this.control}/session-token`;
   }

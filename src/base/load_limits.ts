@@ -1,6 +1,6 @@
 /**
- * Limits that the daemon enforces: command-line option and default of each. docs/reference/configuration.md has the table of all
- * limits; a test compares it with this one.
+ * Limits that the daemon enforces: command-line option and default of each.
+ * docs/reference/configuration.md has the table of all limits; a test compares it with this one.
  */
 import { MosaicError } from "./errors.ts";
 

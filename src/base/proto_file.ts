@@ -1,6 +1,7 @@
 /**
- * Creates the descriptors of protobuf files from their shapes in generated code. The library itself decodes them from binary,
- * and first creates the descriptors of descriptors for that: together a quarter of a short command's time.
+ * Creates the descriptors of protobuf files from their shapes in generated code. The library itself
+ * decodes them from binary, and first creates the descriptors of descriptors for that: together a
+ * quarter of a short command's time.
  */
 import { createFileRegistry, type DescFile } from "@bufbuild/protobuf";
 import { type GenFile, type GenMessage, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -26,7 +27,12 @@ export interface MessageShape {
   mapEntry?: true;
 }
 export type EnumShape = [name: string, values: [name: string, number: number][]];
-export type MethodShape = [name: string, input: string, output: string, streams?: "client" | "server" | "both"];
+export type MethodShape = [
+  name: string,
+  input: string,
+  output: string,
+  streams?: "client" | "server" | "both",
+];
 export interface FileShape {
   name: string;
   package: string;
@@ -38,7 +44,8 @@ export interface FileShape {
 /** @param imports the files that it imports, in its order */
 export function fileOf(shape: FileShape, imports: readonly DescFile[] = []): GenFile {
   const proto = fileProto(shape, imports.map(({ proto }) => proto.name));
-  return createFileRegistry(proto, (name) => imports.find(({ proto }) => proto.name === name)).getFile(shape.name)!;
+  return createFileRegistry(proto, (name) => imports.find(({ proto }) => proto.name === name))
+    .getFile(shape.name)!;
 }
 
 /** The message that a decoder would return for the file. */
@@ -63,7 +70,9 @@ export function fileProto(shape: FileShape, dependency: string[]): FileDescripto
   } as unknown as FileDescriptorProto;
 }
 
-function messageProto({ name, fields = [], oneofs = [], nested = [], enums = [], mapEntry }: MessageShape): object {
+function messageProto(
+  { name, fields = [], oneofs = [], nested = [], enums = [], mapEntry }: MessageShape,
+): object {
   return {
     $typeName: "google.protobuf.DescriptorProto",
     name,
@@ -81,7 +90,9 @@ function messageProto({ name, fields = [], oneofs = [], nested = [], enums = [],
   };
 }
 
-function fieldProto([name, number, type, label = 1, typeName = "", oneof, optional]: FieldShape): object {
+function fieldProto(
+  [name, number, type, label = 1, typeName = "", oneof, optional]: FieldShape,
+): object {
   return {
     $typeName: "google.protobuf.FieldDescriptorProto",
     name,
@@ -99,7 +110,11 @@ function enumProto([name, values]: EnumShape): object {
   return {
     $typeName: "google.protobuf.EnumDescriptorProto",
     name,
-    value: values.map(([name, number]) => ({ $typeName: "google.protobuf.EnumValueDescriptorProto", name, number })),
+    value: values.map(([name, number]) => ({
+      $typeName: "google.protobuf.EnumValueDescriptorProto",
+      name,
+      number,
+    })),
     reservedRange: [],
     reservedName: [],
   };
@@ -122,4 +137,7 @@ export const file_google_protobuf_timestamp: GenFile = /*@__PURE__*/ fileOf({
   messages: [{ name: "Timestamp", fields: [["seconds", 1, 3], ["nanos", 2, 5]] }],
 });
 
-export const TimestampSchema: GenMessage<Timestamp> = /*@__PURE__*/ messageDesc(file_google_protobuf_timestamp, 0);
+export const TimestampSchema: GenMessage<Timestamp> = /*@__PURE__*/ messageDesc(
+  file_google_protobuf_timestamp,
+  0,
+);

@@ -1,4 +1,7 @@
-/** The command line: finds the verb, loads its module, runs it, and turns errors into a message and an exit code. */
+/**
+ * The command line: finds the verb, loads its module, runs it, and turns errors into a message and
+ * an exit code.
+ */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainPath } from "../permissions/missing.ts";
 import { escapeControl } from "../base/text/terminal_text.ts";
@@ -13,11 +16,17 @@ import { findVerb, VERBS } from "./verbs.ts";
 import type { Verb, VerbModule } from "./verb/verb.ts";
 import { troubleOf } from "../os/processes/shortage.ts";
 
-/** Entry points of the long-running parts (daemon, proxy), by verb. Each resolves to its exit code. */
+/**
+ * Entry points of the long-running parts (daemon, proxy), by verb. Each resolves to its exit code.
+ */
 export type Parts = Readonly<Record<string, (args: string[]) => Promise<number>>>;
 
 /** Runs one command; never throws. @returns the exit code (src/cli/link/exit.ts) */
-export async function runCli(args: string[], context: Context = realContext(), parts: Parts = {}): Promise<number> {
+export async function runCli(
+  args: string[],
+  context: Context = realContext(),
+  parts: Parts = {},
+): Promise<number> {
   try {
     return await dispatch(args, context, parts);
   } catch (error) {
@@ -53,7 +62,9 @@ async function dispatch(args: string[], context: Context, parts: Parts): Promise
       hint: `See "mosaic --help" for all commands.`,
     });
   }
-  return verb.load === undefined ? await parts[verb.name]!(rest) : await runVerb(verb, verb.load, rest, context);
+  return verb.load === undefined
+    ? await parts[verb.name]!(rest)
+    : await runVerb(verb, verb.load, rest, context);
 }
 
 /** Instead of the verb's action: the command was run on another host. */
@@ -81,7 +92,13 @@ async function runVerb(
     if (typeof host !== "string" && allHosts !== true) return;
     result.code = allHosts === true
       ? await (await import("./hosts/all_hosts.ts")).listAllHosts(context, args, acting.opts())
-      : await (await import("./hosts/on_host.ts")).onHost(context, host, verb.name, args, acting === command);
+      : await (await import("./hosts/on_host.ts")).onHost(
+        context,
+        host,
+        verb.name,
+        args,
+        acting === command,
+      );
     throw DONE_ELSEWHERE;
   });
   try {
@@ -99,7 +116,10 @@ async function runVerb(
 function ofTheMachine(error: unknown): unknown {
   const trouble = error instanceof Deno.errors.PermissionDenied ? undefined : troubleOf(error);
   if (trouble === undefined) return error;
-  return new MosaicError("unavailable", `${trouble[0]} (${messageOf(error)})`, { hint: trouble[1], cause: error });
+  return new MosaicError("unavailable", `${trouble[0]} (${messageOf(error)})`, {
+    hint: trouble[1],
+    cause: error,
+  });
 }
 
 /** Prints the error on one line and its hint on the next. */

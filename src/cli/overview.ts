@@ -10,7 +10,9 @@ export function overview(all = false): string {
     return verbs.length === 0
       ? ""
       : `${group}\n${
-        verbs.map((v) => `  ${v.name.padEnd(width)}${v.now === undefined ? v.summary : `now: mosaic ${v.now}`}\n`).join(
+        verbs.map((v) =>
+          `  ${v.name.padEnd(width)}${v.now === undefined ? v.summary : `now: mosaic ${v.now}`}\n`
+        ).join(
           "",
         )
       }\n`;
@@ -19,7 +21,9 @@ export function overview(all = false): string {
 
 Usage: mosaic COMMAND [ARGUMENTS]
 
-${groups.join("")}See "mosaic COMMAND --help" for each command${all ? "" : `, "mosaic help all" for the rest`}.
+${groups.join("")}See "mosaic COMMAND --help" for each command${
+    all ? "" : `, "mosaic help all" for the rest`
+  }.
 RUN is a run id, a unique prefix of one, a unique name, or @last.
 
 The daemon is found by --target, $MOSAIC_TARGET, or the state directory

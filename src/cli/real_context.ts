@@ -4,7 +4,9 @@ import { hostEnvironment } from "../os/processes/environment.ts";
 import type { Context, Terminal } from "./link/context.ts";
 import { fileOutput } from "./link/output.ts";
 
-/** Colours: only on a terminal, and not when NO_COLOR is set and not empty (https://no-color.org). */
+/**
+ * Colours: only on a terminal, and not when NO_COLOR is set and not empty (https://no-color.org).
+ */
 export function terminalOf(isTty: boolean, env: (name: string) => string | undefined): Terminal {
   let width = Number(env("COLUMNS")) || 80;
   let height = Number(env("LINES")) || 24;
@@ -45,7 +47,9 @@ export function realContext(): Context {
       // A terminal gives one line at a time.
       const buffer = new Uint8Array(1024);
       const length = await Deno.stdin.read(buffer);
-      return length === null ? undefined : new TextDecoder().decode(buffer.subarray(0, length)).replace(/\r?\n$/, "");
+      return length === null
+        ? undefined
+        : new TextDecoder().decode(buffer.subarray(0, length)).replace(/\r?\n$/, "");
     },
     async runSelf(args) {
       const { argv, env } = (await import("../os/processes/self.ts")).selfCommand();
@@ -68,7 +72,10 @@ export function realContext(): Context {
   };
 }
 
-async function onTerminal(argv: readonly string[], more: Record<string, string> = {}): Promise<number> {
+async function onTerminal(
+  argv: readonly string[],
+  more: Record<string, string> = {},
+): Promise<number> {
   const { underShell } = await import("../os/processes/shell.ts");
   const command = new Deno.Command("/bin/sh", underShell(argv, { ...hostEnvironment(), ...more }));
   return (await command.spawn().status).code;

@@ -1,6 +1,6 @@
 /**
- * Every verb with its one-line summary. A verb's module is loaded only when it runs: start-up time is mostly imports,
- * and `mosaic --help` needs none of them.
+ * Every verb with its one-line summary. A verb's module is loaded only when it runs: start-up time
+ * is mostly imports, and `mosaic --help` needs none of them.
  */
 import type { Verb } from "./verb/verb.ts";
 

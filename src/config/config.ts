@@ -1,7 +1,17 @@
-/** Reads a submitted config: validates it, converts it to the canonical form and computes its digest. */
+/**
+ * Reads a submitted config: validates it, converts it to the canonical form and computes its
+ * digest.
+ */
 import { sha256 } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
-import { JsonNumber, type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./lossless_json.ts";
+import {
+  JsonNumber,
+  type JsonObject,
+  type JsonValue,
+  readJson,
+  toPlain,
+  writeJson,
+} from "./lossless_json.ts";
 import type { FlatConfig } from "./schema.ts";
 import { toFlatShape } from "./flat_shape.ts";
 import { isUlid } from "./ulid.ts";
@@ -22,7 +32,10 @@ export interface ReadConfig {
   requestedRunId?: string;
 }
 
-/** Reads a config in either form. @throws {MosaicError} `invalid_argument` naming every violation, joined by "; " */
+/**
+ * Reads a config in either form. @throws {MosaicError} `invalid_argument` naming every violation,
+ * joined by "; "
+ */
 export function readConfig(text: string): ReadConfig {
   const result = examine(text);
   if (result.read !== undefined) return result.read;
@@ -32,7 +45,10 @@ export function readConfig(text: string): ReadConfig {
   });
 }
 
-/** Every violation of a config; empty when it can be submitted. Text that is not JSON is one violation of the whole. */
+/**
+ * Every violation of a config; empty when it can be submitted. Text that is not JSON is one
+ * violation of the whole.
+ */
 export function violationsOf(text: string): Violation[] {
   try {
     return examine(text).violations;
@@ -47,7 +63,10 @@ type Examined = { read: ReadConfig; violations: [] } | { read: undefined; violat
 function examine(text: string): Examined {
   const root = readJson(text);
   if (!(root instanceof Map)) {
-    return { read: undefined, violations: [{ path: "$", message: "must be a JSON object: the config itself" }] };
+    return {
+      read: undefined,
+      violations: [{ path: "$", message: "must be a JSON object: the config itself" }],
+    };
   }
   const { flat, origin, misplaced, runId } = toFlatShape(root);
   const { config, violations } = check(toPlain(flat), origin);
@@ -64,7 +83,13 @@ function examine(text: string): Examined {
   const inner = config.metadata?.worker?.config?.run_id;
   const requestedRunId = isUlid(inner) ? inner : runId;
   return {
-    read: { config, canonical, canonicalJson, digest, ...(requestedRunId === undefined ? {} : { requestedRunId }) },
+    read: {
+      config,
+      canonical,
+      canonicalJson,
+      digest,
+      ...(requestedRunId === undefined ? {} : { requestedRunId }),
+    },
     violations: [],
   };
 }

@@ -6,7 +6,10 @@ export interface ComparisonRow {
   values: string[];
 }
 
-/** Injected into every config, so their differences mean nothing. For imported runs: the paths of their files. */
+/**
+ * Injected into every config, so their differences mean nothing. For imported runs: the paths of
+ * their files.
+ */
 const MEANINGLESS = [
   /^metadata\.submitted_by$/,
   /^metadata\.submission(\.|$)/,
@@ -16,11 +19,20 @@ const MEANINGLESS = [
 const WORKER_ARGUMENTS = "metadata.worker.arguments";
 const IMPORT_WORKER = "mosaic:import-worker";
 
-/** Paths at which the configs differ, with each config's value ("" if absent). Each run's own id counts as equal. */
-export function configDifferences(runs: readonly { run_id: string; config: unknown }[]): ComparisonRow[] {
+/**
+ * Paths at which the configs differ, with each config's value ("" if absent). Each run's own id
+ * counts as equal.
+ */
+export function configDifferences(
+  runs: readonly { run_id: string; config: unknown }[],
+): ComparisonRow[] {
   const flat = runs.map((run) => {
     const values = new Map<string, string>();
-    flatten(run.config, "", (path, value) => values.set(path, value.replaceAll(run.run_id, "<run>")));
+    flatten(
+      run.config,
+      "",
+      (path, value) => values.set(path, value.replaceAll(run.run_id, "<run>")),
+    );
     // The same files again.
     if (values.get("entry_point") === IMPORT_WORKER) values.delete("arguments");
     // `mosaic run` writes the command's words in both places.
@@ -39,13 +51,18 @@ function flatten(value: unknown, path: string, put: (path: string, value: string
     // Compare arrays as a whole: an inserted argument would otherwise make all later ones differ.
     put(path, JSON.stringify(value));
   } else if (typeof value === "object" && value !== null) {
-    for (const [key, inner] of Object.entries(value)) flatten(inner, path === "" ? key : `${path}.${key}`, put);
+    for (const [key, inner] of Object.entries(value)) {
+      flatten(inner, path === "" ? key : `${path}.${key}`, put);
+    }
   } else {
     put(path, typeof value === "string" ? value : JSON.stringify(value ?? null));
   }
 }
 
-/** For display: in lists of words (a command's arguments), each option that differs is a row of its own. */
+/**
+ * For display: in lists of words (a command's arguments), each option that differs is a row of its
+ * own.
+ */
 export function optionsApart(rows: readonly ComparisonRow[]): ComparisonRow[] {
   return rows.flatMap((row) => {
     const lists = row.values.map(wordsIn);
@@ -80,7 +97,10 @@ const OPTION = /^--?[a-z]/i;
 function optionsOf(words: readonly string[]): Map<string, string> {
   const found = new Map<string, string>();
   const put = (name: string, value: string) =>
-    found.set(name, found.has(name) ? `${found.get(name)}${name === "" ? " " : ", "}${value}` : value);
+    found.set(
+      name,
+      found.has(name) ? `${found.get(name)}${name === "" ? " " : ", "}${value}` : value,
+    );
   for (let i = 0; i < words.length; i++) {
     const word = words[i]!;
     const next = words[i + 1];

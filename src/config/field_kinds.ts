@@ -1,7 +1,13 @@
-/** The building blocks of the config schema: each describes the expected value, for the list of violations. */
+/**
+ * The building blocks of the config schema: each describes the expected value, for the list of
+ * violations.
+ */
 import * as z from "zod";
 
-/** Creates a schema at its first use: creating all of them takes long, and a daemon that starts has no config to check. */
+/**
+ * Creates a schema at its first use: creating all of them takes long, and a daemon that starts has
+ * no config to check.
+ */
 export function once<T>(make: () => T): () => T {
   let made: T | undefined;
   return () => made ??= make();
@@ -18,7 +24,9 @@ export function shown(value: unknown): string {
 function expects(what: string): { error: (issue: { input?: unknown }) => string } {
   return {
     error: ({ input }) =>
-      input === undefined ? `is missing; it must be ${what}` : `must be ${what}, not ${shown(input)}`,
+      input === undefined
+        ? `is missing; it must be ${what}`
+        : `must be ${what}, not ${shown(input)}`,
   };
 }
 
@@ -63,7 +71,10 @@ export function matching(pattern: RegExp, what: string) {
   return z.string(expects(what)).regex(pattern, expects(what));
 }
 
-/** Text that can be an argument or an environment value: without NUL, at which the kernel would cut it. */
+/**
+ * Text that can be an argument or an environment value: without NUL, at which the kernel would cut
+ * it.
+ */
 export function argument() {
   // deno-lint-ignore no-control-regex
   return text().regex(/^[^\u0000]*$/u, { error: "must not hold a NUL character" });

@@ -17,8 +17,8 @@ const NESTED_KEYS = ["metadata", "payload", "schema_version"];
 const NOT_IN_PAYLOAD = ["metadata", "schema_version", "payload"];
 
 /**
- * Converts the documentation's form `{metadata: {run_id, run_name, worker}, payload: {resources}}`; the flat form is
- * unchanged.
+ * Converts the documentation's form `{metadata: {run_id, run_name, worker}, payload: {resources}}`;
+ * the flat form is unchanged.
  */
 export function toFlatShape(root: JsonObject): FlatShape {
   const payload = root.get("payload");

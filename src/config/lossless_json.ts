@@ -1,7 +1,8 @@
 /**
- * A JSON reader and writer that preserve everything a digest depends on: integers of any size, the difference between `1`
- * and `1.0`, `NaN` and the infinities (which Python writes), and the order of keys. A repeated key keeps its first position
- * and its last value. Numbers are written as Python writes them, because digests are compared with those of the original.
+ * A JSON reader and writer that preserve everything a digest depends on: integers of any size, the
+ * difference between `1` and `1.0`, `NaN` and the infinities (which Python writes), and the order
+ * of keys. A repeated key keeps its first position and its last value. Numbers are written as
+ * Python writes them, because digests are compared with those of the original.
  */
 import { MosaicError } from "../base/errors.ts";
 
@@ -27,10 +28,15 @@ export class JsonNumber {
 }
 
 export type JsonValue = null | boolean | string | JsonNumber | JsonValue[] | JsonObject;
-/** Keys in the sender's order; a plain object would move keys that look like indexes to the front. */
+/**
+ * Keys in the sender's order; a plain object would move keys that look like indexes to the front.
+ */
 export type JsonObject = Map<string, JsonValue>;
 
-/** How deep arrays and objects may nest, and how many digits an integer may have (Python's own bound). */
+/**
+ * How deep arrays and objects may nest, and how many digits an integer may have (Python's own
+ * bound).
+ */
 const MAX_DEPTH = 200;
 const MAX_DIGITS = 4300;
 
@@ -72,7 +78,9 @@ class Reader {
     const before = this.#text.slice(0, this.#at).split("\n");
     throw new MosaicError(
       "invalid_argument",
-      `the config is not JSON: ${what} (line ${before.length}, column ${before.at(-1)!.length + 1})`,
+      `the config is not JSON: ${what} (line ${before.length}, column ${
+        before.at(-1)!.length + 1
+      })`,
     );
   }
 
@@ -164,7 +172,9 @@ class Reader {
       if (this.#text[this.#at] !== '"') this.#fail("expected a key in double quotes");
       const key = this.#string();
       this.#space();
-      if (this.#text[this.#at] !== ":") this.#fail(`expected ":" after the key ${JSON.stringify(key)}`);
+      if (this.#text[this.#at] !== ":") {
+        this.#fail(`expected ":" after the key ${JSON.stringify(key)}`);
+      }
       this.#at++;
       this.#space();
       object.set(key, this.#value(depth + 1));
@@ -204,7 +214,10 @@ export interface WriteOptions {
   ascii?: boolean;
   /** Indents by two spaces. */
   indent?: boolean;
-  /** How NaN and the infinities are written: as the marker that digests use (valid JSON), or bare as Python does. */
+  /**
+   * How NaN and the infinities are written: as the marker that digests use (valid JSON), or bare as
+   * Python does.
+   */
   nonFinite?: "marker" | "bare";
 }
 
@@ -215,12 +228,16 @@ export function writeJson(value: JsonValue, options: WriteOptions = {}, level = 
   if (typeof value === "string") return quoted(value, options.ascii ?? false);
   if (value instanceof JsonNumber) {
     if (!Object.hasOwn(BARE, value.text)) return value.text;
-    return options.nonFinite === "bare" ? BARE[value.text]! : `{"__type__":"float","value":"${value.text}"}`;
+    return options.nonFinite === "bare"
+      ? BARE[value.text]!
+      : `{"__type__":"float","value":"${value.text}"}`;
   }
   const parts = Array.isArray(value)
     ? value.map((item) => writeJson(item, options, level + 1))
     : entriesOf(value, options).map(([key, item]) =>
-      `${quoted(key, options.ascii ?? false)}:${options.indent ? " " : ""}${writeJson(item, options, level + 1)}`
+      `${quoted(key, options.ascii ?? false)}:${options.indent ? " " : ""}${
+        writeJson(item, options, level + 1)
+      }`
     );
   const [open, close] = Array.isArray(value) ? "[]" : "{}";
   if (!options.indent || parts.length === 0) return open + parts.join(",") + close;
@@ -244,7 +261,8 @@ function compareCodePoints(a: string, b: string): number {
 }
 
 function quoted(text: string, ascii: boolean): string {
-  // JSON.stringify escapes as Python does: quote, backslash and control characters, short forms where there are any.
+  // JSON.stringify escapes as Python does: quote, backslash and control characters, short forms
+  // where there are any.
   const escaped = JSON.stringify(text);
   // deno-lint-ignore no-control-regex
   return ascii ? escaped.replace(/[^\x00-\x7e]/g, unicodeEscape) : escaped;
@@ -254,7 +272,10 @@ function unicodeEscape(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** The value as plain JavaScript, for validation and for reading settings; big integers lose precision here. */
+/**
+ * The value as plain JavaScript, for validation and for reading settings; big integers lose
+ * precision here.
+ */
 export function toPlain(value: JsonValue): unknown {
   if (value instanceof JsonNumber) return value.value;
   if (Array.isArray(value)) return value.map(toPlain);

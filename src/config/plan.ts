@@ -22,7 +22,10 @@ import { pathText } from "./violations.ts";
 export type RestartCause = typeof RESTART_CAUSES[number];
 export type BackpressurePolicy = typeof BACKPRESSURE_POLICIES[number];
 
-/** Defaults of the limits and policies that a config may set; seconds unless the name says otherwise. */
+/**
+ * Defaults of the limits and policies that a config may set; seconds unless the name says
+ * otherwise.
+ */
 const PLAN_DEFAULTS = {
   restartBackoffSeconds: 5,
   restartBackoffMaxSeconds: 600,
@@ -40,8 +43,15 @@ export interface RunPlan {
   /** Names of the submitting shell's variables that the run does not get. */
   leftOut: string[];
   /** Null: no limit. */
-  resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number; isShared: boolean } };
-  /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
+  resources: {
+    cpus: number | null;
+    memoryMb: number | null;
+    gpus: { requested: number; isShared: boolean };
+  };
+  /**
+   * `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without
+   * meaning it.
+   */
   artifacts: {
     persistLogs: boolean;
     keepJournal: boolean;
@@ -50,9 +60,15 @@ export interface RunPlan {
     keepVideos: number | null;
   };
   /** null: no such limit. */
-  /** A checkpoint of another run that the first attempt begins with a copy of; null: it begins anew. */
+  /**
+   * A checkpoint of another run that the first attempt begins with a copy of; null: it begins anew.
+   */
   resumeFrom: string | null;
-  schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
+  schedule: {
+    maxDurationSeconds: number | null;
+    maxSteps: number | null;
+    stallTimeoutSeconds: number | null;
+  };
   worker: WorkerPlan;
   restart: { backoffSeconds: number; on: readonly RestartCause[] };
   alerts: readonly AlertRule[];
@@ -73,7 +89,9 @@ export interface RunPlan {
   /** Artifacts of other runs that it reads. */
   uses: UsedArtifact[];
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
-  /** How the original's GUI wants the worker to show its frames; null if the config says nothing. */
+  /**
+   * How the original's GUI wants the worker to show its frames; null if the config says nothing.
+   */
   fastlane: { only: boolean; slot: number } | null;
 }
 
@@ -133,8 +151,8 @@ const LATELY = 128;
 const LATELY_LENGTH = 16_384;
 
 /**
- * The plan of a config as stored by the registry. Shared between callers: never change it. @throws {MosaicError} `internal`
- * if the text is no stored config (the registry was changed from outside)
+ * The plan of a config as stored by the registry. Shared between callers: never change it. @throws
+ * {MosaicError} `internal` if the text is no stored config (the registry was changed from outside)
  */
 export function planOf(configJson: string): RunPlan {
   const known = lately.get(configJson);
@@ -157,12 +175,14 @@ export function planIfReadable(configJson: string): RunPlan | undefined {
 }
 
 /**
- * Expected steps of a run, read without checking the rest: a list reads thousands of configs, and one invalid config must
- * not hide all other runs. 0: unknown.
+ * Expected steps of a run, read without checking the rest: a list reads thousands of configs, and
+ * one invalid config must not hide all other runs. 0: unknown.
  */
 export function expectedStepsOf(configJson: string): number {
   const config: ConfigOfSteps | null = JSON.parse(rawJson(configJson));
-  return positiveInteger(config?.schedule?.max_steps ?? config?.metadata?.worker?.config?.total_timesteps);
+  return positiveInteger(
+    config?.schedule?.max_steps ?? config?.metadata?.worker?.config?.total_timesteps,
+  );
 }
 
 interface ConfigOfSteps {
@@ -171,7 +191,8 @@ interface ConfigOfSteps {
 }
 
 function makePlan(configJson: string): RunPlan {
-  const damaged = (why: string) => new MosaicError("internal", `the stored config is damaged: ${why}`);
+  const damaged = (why: string) =>
+    new MosaicError("internal", `the stored config is damaged: ${why}`);
   let stored: unknown;
   try {
     stored = toPlain(readJson(configJson));
@@ -233,7 +254,10 @@ function makePlan(configJson: string): RunPlan {
     },
     backpressure: backpressurePlan(metadata.backpressure),
     alerts: alertRules(
-      withShareRule(metadata.alerts ?? [], (resources.gpus.share ?? resources.gpus.memory_mb) !== undefined),
+      withShareRule(
+        metadata.alerts ?? [],
+        (resources.gpus.share ?? resources.gpus.memory_mb) !== undefined,
+      ),
     ),
     preflight: {
       files: (metadata.preflight?.files ?? []).map((file) =>
@@ -250,7 +274,8 @@ function makePlan(configJson: string): RunPlan {
       schemaId: telemetry.schema_id ?? (inner.schema_id || null),
       schema: telemetry.schema ?? inner.schema_definition ?? null,
       textOff: textOff(telemetry.text),
-      // An import prints what its files hold; what other programs write meanwhile below the same directory is not its.
+      // An import prints what its files hold; what other programs write meanwhile below the same
+      // directory is not its.
       observe: config.entry_point === IMPORT_WORKER ? null : observePlan(metadata.observe),
     },
     heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? null,
@@ -275,16 +300,23 @@ function makePlan(configJson: string): RunPlan {
   };
 }
 
-/** As `mosaic run` writes them (src/cli/verb/command_config.ts); what other programs write there is theirs. */
+/**
+ * As `mosaic run` writes them (src/cli/verb/command_config.ts); what other programs write there is
+ * theirs.
+ */
 function leftOutOf(submission: unknown): string[] {
   const names = isPlainObject(submission) ? submission["left_out"] : undefined;
-  return Array.isArray(names) ? names.filter((name): name is string => typeof name === "string").slice(0, 200) : [];
+  return Array.isArray(names)
+    ? names.filter((name): name is string => typeof name === "string").slice(0, 200)
+    : [];
 }
 
 /** A century: much later times have no text. */
 const LONGEST_DELAY_S = 100 * 366 * 86_400;
 
-/** Seconds to wait before `attempt` (2 is the first restart): doubled for each, up to 10 minutes. */
+/**
+ * Seconds to wait before `attempt` (2 is the first restart): doubled for each, up to 10 minutes.
+ */
 export function restartDelaySeconds(plan: RunPlan, attempt: number): number {
   const given = Math.min(LONGEST_DELAY_S, plan.restart.backoffSeconds);
   const doubled = given * 2 ** Math.min(100, Math.max(0, attempt - 2));
@@ -294,7 +326,9 @@ export function restartDelaySeconds(plan: RunPlan, attempt: number): number {
 type Metadata = NonNullable<FlatConfig["metadata"]>;
 
 function backpressurePlan(given: Metadata["backpressure"]): RunPlan["backpressure"] {
-  const { policy, min_rate_hz, starved_seconds } = typeof given === "object" ? given : { policy: given };
+  const { policy, min_rate_hz, starved_seconds } = typeof given === "object"
+    ? given
+    : { policy: given };
   return {
     policy: policy ?? "journal",
     minRateHz: min_rate_hz ?? PLAN_DEFAULTS.minRateHz,

@@ -1,6 +1,6 @@
 /**
- * What is stored for a run: its config with run id and paths, and the fields that the registry and the dispatcher need. Only
- * decides; writes nothing.
+ * What is stored for a run: its config with run id and paths, and the fields that the registry and
+ * the dispatcher need. Only decides; writes nothing.
  */
 import { MosaicError } from "../base/errors.ts";
 import type { BaseDir, Layout } from "../base/layout.ts";
@@ -46,8 +46,8 @@ export interface PreparedRun {
 }
 
 /**
- * The run's id: from the request, else from the config, else a new one. @throws {MosaicError} `invalid_argument` if the
- * request's id is no ULID or contradicts the config's
+ * The run's id: from the request, else from the config, else a new one. @throws {MosaicError}
+ * `invalid_argument` if the request's id is no ULID or contradicts the config's
  */
 export function resolveRunId(read: ReadConfig, requested = ""): string {
   if (requested === "") return read.requestedRunId ?? newUlid();
@@ -67,8 +67,9 @@ export function resolveRunId(read: ReadConfig, requested = ""): string {
 }
 
 /**
- * Injects id and paths into a config, for the run `runId` below `layout`'s state directory. @param slurm defaults of
- * metadata.slurm: the run keeps those of its submission, whatever daemon starts it
+ * Injects id and paths into a config, for the run `runId` below `layout`'s state directory. @param
+ * slurm defaults of metadata.slurm: the run keeps those of its submission, whatever daemon starts
+ * it
  * @param submitter who submits it, "" if unknown; whatever the config itself says
  * @param uses what was found of the artifacts that the config names
  * @param after the config's predecessors by their ids: a name may belong to another run later
@@ -95,7 +96,9 @@ export function prepareRun(
   if (after.length > 0) injectAfter(form, after);
   if (uses.length > 0) injectUses(form, uses);
   if (metadata?.launcher === "slurm") injectSlurm(form, slurm, worker?.supports_pause === true);
-  if (baseDir !== "custom_scripts") injectPaths(form, { runId, baseDir, directory, stateDir: layout.stateDir });
+  if (baseDir !== "custom_scripts") {
+    injectPaths(form, { runId, baseDir, directory, stateDir: layout.stateDir });
+  }
   return {
     runId,
     name: read.config.run_name,
@@ -140,8 +143,8 @@ function child(parent: JsonObject, key: string): JsonObject | undefined {
 }
 
 /**
- * Puts the ids into `metadata.worker`; returns the content of the worker's own config file. Parents are copied, never
- * changed.
+ * Puts the ids into `metadata.worker`; returns the content of the worker's own config file. Parents
+ * are copied, never changed.
  */
 function injectWorker(form: JsonObject, runId: string, workerId: string): JsonObject | undefined {
   const metadata: JsonObject = new Map(child(form, "metadata"));
@@ -161,12 +164,18 @@ function injectWorker(form: JsonObject, runId: string, workerId: string): JsonOb
 }
 
 /**
- * Adds the daemon's defaults to a stored config of an earlier version, which looked them up at each placement. `nodes` and
- * others that it did not look up are left out: the run's job may have begun without them.
+ * Adds the daemon's defaults to a stored config of an earlier version, which looked them up at each
+ * placement. `nodes` and others that it did not look up are left out: the run's job may have begun
+ * without them.
  */
 export function withSlurmDefaults(configJson: string, defaults: SlurmFields): string {
-  const { nodes: _nodes, tasks_per_node: _tasks, lease_seconds: _lease, linger_seconds: _linger, ...lookedUp } =
-    defaults;
+  const {
+    nodes: _nodes,
+    tasks_per_node: _tasks,
+    lease_seconds: _lease,
+    linger_seconds: _linger,
+    ...lookedUp
+  } = defaults;
   const form = readJson(configJson);
   if (!(form instanceof Map)) return configJson;
   const worker = child(child(form, "metadata") ?? new Map(), "worker");
@@ -174,8 +183,15 @@ export function withSlurmDefaults(configJson: string, defaults: SlurmFields): st
   return writeJson(form, { sortKeys: true, ascii: true });
 }
 
-/** @param warned the worker reads the message before the time limit; otherwise a default of it must not refuse the config */
-function injectSlurm(form: JsonObject, { warn_seconds, ...defaults }: SlurmFields, warned: boolean): void {
+/**
+ * @param warned the worker reads the message before the time limit; otherwise a default of it must
+ * not refuse the config
+ */
+function injectSlurm(
+  form: JsonObject,
+  { warn_seconds, ...defaults }: SlurmFields,
+  warned: boolean,
+): void {
   const metadata: JsonObject = new Map(child(form, "metadata"));
   const given = child(metadata, "slurm") ?? new Map<string, JsonValue>();
   const fields = warned && warn_seconds !== undefined ? { ...defaults, warn_seconds } : defaults;
@@ -210,7 +226,10 @@ interface Place {
   stateDir: string;
 }
 
-/** Writes the paths of the run's artifacts into the config. A custom script sets them itself and is not changed. */
+/**
+ * Writes the paths of the run's artifacts into the config. A custom script sets them itself and is
+ * not changed.
+ */
 function injectPaths(form: JsonObject, place: Place): void {
   const environment = new Map(child(form, "environment"));
   const values: [string, string][] = [
@@ -226,7 +245,8 @@ function injectPaths(form: JsonObject, place: Place): void {
   form.set("environment", environment);
 
   const metadata: JsonObject = new Map(child(form, "metadata"));
-  const config = child(child(metadata, "worker") ?? new Map(), "config") ?? new Map<string, JsonValue>();
+  const config = child(child(metadata, "worker") ?? new Map(), "config") ??
+    new Map<string, JsonValue>();
   const extras = child(config, "extras") ?? new Map<string, JsonValue>();
   const artifacts: JsonObject = new Map(child(metadata, "artifacts"));
   const tensorboard: JsonObject = new Map(child(artifacts, "tensorboard"));
@@ -236,7 +256,9 @@ function injectPaths(form: JsonObject, place: Place): void {
   if (!tensorboard.has("enabled")) tensorboard.set("enabled", true);
   tensorboard.set("log_dir", path.startsWith("/") ? path : `${place.directory}/${path}`);
   const wandb: JsonObject = new Map(child(artifacts, "wandb"));
-  if (!wandb.has("enabled")) wandb.set("enabled", truthy(toPlain(extras.get("track_wandb") ?? false)));
+  if (!wandb.has("enabled")) {
+    wandb.set("enabled", truthy(toPlain(extras.get("track_wandb") ?? false)));
+  }
   wandb.set("manifest_file", `${place.directory}/wandb.json`);
   // The original's readers resolve it relative to the parent of the state directory ("var").
   const stateName = place.stateDir.slice(place.stateDir.lastIndexOf("/") + 1);

@@ -1,9 +1,11 @@
-/** The fields of `metadata.queue`: what a run waits for, and until when. Pure; docs/how-to/queue.md. */
+/**
+ * The fields of `metadata.queue`: what a run waits for, and until when. Pure; docs/how-to/queue.md.
+ */
 import { parseDuration } from "../base/text/format.ts";
 
 /**
- * How a run must have ended so that those after it may start. `ok`: TERMINATED; `failed`: FAULTED or CANCELLED, with no
- * further attempt due; `any`: ended.
+ * How a run must have ended so that those after it may start. `ok`: TERMINATED; `failed`: FAULTED
+ * or CANCELLED, with no further attempt due; `any`: ended.
  */
 export const AFTER_WHEN = ["ok", "failed", "any"] as const;
 export type AfterWhen = typeof AFTER_WHEN[number];
@@ -20,7 +22,10 @@ export const MOMENT =
 export const SWEEP = "sweep:";
 
 export interface After {
-  /** As the config names it: an id, a name, "@last", "sweep:NAME"; in a stored config the id, or "sweep:ID". */
+  /**
+   * As the config names it: an id, a name, "@last", "sweep:NAME"; in a stored config the id, or
+   * "sweep:ID".
+   */
   run: string;
   when: AfterWhen;
 }
@@ -64,7 +69,9 @@ export function queuePlan(fields: QueueFields = {}): QueuePlan {
 export function readAfter(text: string): After {
   const colon = text.lastIndexOf(":");
   const when = AFTER_WHEN.find((one) => one === text.slice(colon + 1));
-  return colon < 1 || when === undefined ? { run: text, when: "ok" } : { run: text.slice(0, colon), when };
+  return colon < 1 || when === undefined
+    ? { run: text, when: "ok" }
+    : { run: text.slice(0, colon), when };
 }
 
 export function afterText({ run, when }: After): string {
@@ -74,7 +81,10 @@ export function afterText({ run, when }: After): string {
 /** The longest duration: later times have no text. */
 const MOST_MS = 8000 * 366 * 86_400_000;
 
-/** Unix milliseconds of a text that fits MOMENT; null for a day that no calendar has, and for thousands of years. */
+/**
+ * Unix milliseconds of a text that fits MOMENT; null for a day that no calendar has, and for
+ * thousands of years.
+ */
 export function momentAt(text: string, submittedAt: number): number | null {
   const after = text.startsWith("+") ? parseDuration(text.slice(1))! : 0;
   const at = text.startsWith("+") ? submittedAt + after : Date.parse(text);

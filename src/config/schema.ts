@@ -1,7 +1,8 @@
 // deno-lint-ignore-file no-control-regex -- the patterns keep NUL and other control characters out
 /**
  * TrainRunConfig: the one schema that submissions are checked against and from which
- * `schema/train-run-config.v1.json` is generated. docs/reference/configuration.md explains every field.
+ * `schema/train-run-config.v1.json` is generated. docs/reference/configuration.md explains every
+ * field.
  */
 import { OBJECTIVE_FORM, objectiveOf } from "../records/objective.ts";
 import * as z from "zod";
@@ -45,12 +46,19 @@ export const LAUNCHERS = ["local", "slurm"] as const;
 /** Ids that may become parts of file names. */
 export const FILE_NAME_PART = /^(?:|[^/.\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,99})$/u;
 const idForFiles = () =>
-  matching(FILE_NAME_PART, 'at most 100 characters without "/" and control characters, not beginning with "."');
+  matching(
+    FILE_NAME_PART,
+    'at most 100 characters without "/" and control characters, not beginning with "."',
+  );
 const absolutePath = () => matching(/^\/[^\u0000]*$/u, 'an absolute path (beginning with "/")');
 /** The original writes null and "" for absent values; both count as absent. */
 const optionalText = () => text().nullish();
 const environment = () =>
-  record(matching(/^[^=\u0000]+$/u, 'a variable name: not empty, without "="'), argument(), "an object of strings");
+  record(
+    matching(/^[^=\u0000]+$/u, 'a variable name: not empty, without "="'),
+    argument(),
+    "an object of strings",
+  );
 
 const workerConfig = once(() =>
   open({
@@ -58,9 +66,13 @@ const workerConfig = once(() =>
     worker_id: idForFiles().nullish().describe("Used when worker.worker_id is empty."),
     agent_id: optionalText(),
     schema_id: optionalText().describe("Name of the telemetry schema that the worker follows."),
-    schema_definition: anyObject().nullish().describe("JSON Schema that telemetry records are checked against."),
+    schema_definition: anyObject().nullish().describe(
+      "JSON Schema that telemetry records are checked against.",
+    ),
     extras: open({}).nullish(),
-    total_timesteps: z.unknown().optional().describe("Length of the training, for the progress bar."),
+    total_timesteps: z.unknown().optional().describe(
+      "Length of the training, for the progress bar.",
+    ),
   }).describe("Written to the worker's config file; only run_id and worker_id are changed.")
 );
 
@@ -70,13 +82,21 @@ const worker = once(() =>
     script: argument().nullish().describe("Program to run if there is no module."),
     arguments: list(argument(), "strings").nullish().describe("Arguments of the module or script."),
     config: workerConfig().nullish(),
-    use_grpc: flag().nullish().describe("Whether --grpc and --grpc-target are passed to the worker; default true."),
+    use_grpc: flag().nullish().describe(
+      "Whether --grpc and --grpc-target are passed to the worker; default true.",
+    ),
     grpc_target: optionalText().describe("Default: the daemon's own address."),
-    worker_id: idForFiles().nullish().describe("Name of the worker: log files, WORKER_ID, --worker-id."),
+    worker_id: idForFiles().nullish().describe(
+      "Name of the worker: log files, WORKER_ID, --worker-id.",
+    ),
     agent_id: optionalText().describe("Agent that records without an agent_id belong to."),
     python: argument().nullish().describe("Interpreter for the module."),
-    supports_pause: flag().nullish().describe("Whether the worker accepts pause and resume on its standard input."),
-    cwd: absolutePath().nullish().describe("Working directory of the worker; default: the daemon's."),
+    supports_pause: flag().nullish().describe(
+      "Whether the worker accepts pause and resume on its standard input.",
+    ),
+    cwd: absolutePath().nullish().describe(
+      "Working directory of the worker; default: the daemon's.",
+    ),
     user: either("a user's name, or a number above 0", [
       matching(/^[A-Za-z_][\w.-]*$/, "a user's name"),
       integer(1, 4_294_967_294),
@@ -92,7 +112,9 @@ const worker = once(() =>
 
 const restart = once(() =>
   closed({
-    max_attempts: integer(1, 1000).optional().describe("Most attempts of the run, including the first; default 1."),
+    max_attempts: integer(1, 1000).optional().describe(
+      "Most attempts of the run, including the first; default 1.",
+    ),
     backoff_s: quantity("seconds", { least: 0 }).optional().describe(
       "Seconds before the second attempt, doubled for each further one up to 10 minutes; default 5.",
     ),
@@ -113,7 +135,9 @@ const backpressure = once(() =>
         policy: oneOf(BACKPRESSURE_POLICIES).optional().describe(
           "Default journal: a slow reader never slows training.",
         ),
-        min_rate_hz: integer(1, 1_000_000).optional().describe("Floor of `throttle`, in steps per second; default 1."),
+        min_rate_hz: integer(1, 1_000_000).optional().describe(
+          "Floor of `throttle`, in steps per second; default 1.",
+        ),
         starved_seconds: quantity("seconds", { above: 0 }).optional().describe(
           "How long readers are without credits before `pause` holds the run; default 10.",
         ),
@@ -133,7 +157,9 @@ const preflight = once(() =>
         }),
       ]),
       "paths",
-    ).optional().describe("Files that must exist, with their checksums; relative ones to the worker's directory."),
+    ).optional().describe(
+      "Files that must exist, with their checksums; relative ones to the worker's directory.",
+    ),
     modules: list(
       matching(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, "the dotted name of a Python module"),
       "module names",
@@ -145,7 +171,9 @@ const preflight = once(() =>
 
 const telemetry = once(() =>
   open({
-    strict: flag().optional().describe("Whether a record that violates the schema faults the run; default false."),
+    strict: flag().optional().describe(
+      "Whether a record that violates the schema faults the run; default false.",
+    ),
     schema: anyObject().optional().describe(
       "JSON Schema of step records; takes precedence over worker.config.schema_definition.",
     ),
@@ -154,7 +182,9 @@ const telemetry = once(() =>
     text: either(
       `true, false, or a list of ${TEXT_DIALECTS.map((d) => `"${d}"`).join(", ")}`,
       [flag(), list(oneOf(TEXT_DIALECTS), "dialects")],
-    ).optional().describe("Which printed text becomes metrics and episodes; default true: every dialect."),
+    ).optional().describe(
+      "Which printed text becomes metrics and episodes; default true: every dialect.",
+    ),
   })
 );
 
@@ -185,7 +215,10 @@ const webhook = once(() =>
 
 /** A word for the command line of an engine's tools: it cannot begin another option. */
 const engineWord = () =>
-  matching(/^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u, "a value that does not begin with - or a space");
+  matching(
+    /^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u,
+    "a value that does not begin with - or a space",
+  );
 
 /** What Slurm is asked for; docs/how-to/slurm.md. */
 export const slurmFields = once(() =>
@@ -212,9 +245,10 @@ export const slurmFields = once(() =>
     nodes: integer(1).optional().describe(
       "Nodes of the run, with one rank each unless tasks_per_node is set; default 1.",
     ),
-    tasks_per_node: either('a number of ranks, or "gpu"', [integer(1), oneOf(["gpu"])]).optional().describe(
-      'Ranks on each node; "gpu": one for each of resources.gpus.requested, which is of each node; default 1.',
-    ),
+    tasks_per_node: either('a number of ranks, or "gpu"', [integer(1), oneOf(["gpu"])]).optional()
+      .describe(
+        'Ranks on each node; "gpu": one for each of resources.gpus.requested, which is of each node; default 1.',
+      ),
     warn_seconds: integer(1).optional().describe(
       'Seconds before the time limit at which the worker receives {"control":"checkpoint"}; needs worker.supports_pause.',
     ),
@@ -228,11 +262,18 @@ export const slurmFields = once(() =>
 const used = once(() =>
   either("an artifact, as RUN:PATH or NAME:ALIAS", [
     filledText(500),
-    closed({ artifact: filledText(500), run: filledText(26), path: filledText(), sha256: text(), file: filledText() }),
+    closed({
+      artifact: filledText(500),
+      run: filledText(26),
+      path: filledText(),
+      sha256: text(),
+      file: filledText(),
+    }),
   ])
 );
 
-const MOMENT_TEXT = "a time such as 2026-11-27T18:00:00Z, or a duration after the submission such as +2h";
+const MOMENT_TEXT =
+  "a time such as 2026-11-27T18:00:00Z, or a duration after the submission such as +2h";
 const moment = () =>
   matching(MOMENT, MOMENT_TEXT).refine((text) => !MOMENT.test(text) || momentAt(text, 0) !== null, {
     error: ({ input }) => `must be ${MOMENT_TEXT}, not "${input}", which is in no calendar`,
@@ -242,14 +283,17 @@ const moment = () =>
 const queue = once(() =>
   closed({
     after: list(filledText(300), "runs").max(MOST_PREDECESSORS, {
-      error: ({ input }) => `names ${(input as unknown[]).length} runs; at most ${MOST_PREDECESSORS} are taken`,
+      error: ({ input }) =>
+        `names ${(input as unknown[]).length} runs; at most ${MOST_PREDECESSORS} are taken`,
     }).optional().describe(
       "Runs that must have ended before this one starts: RUN or RUN:ok (well), RUN:failed (failed or cancelled), RUN:any; sweep:NAME for all trials of a sweep.",
     ),
     after_never: oneOf(AFTER_NEVER).optional().describe(
       "When a predecessor has ended in another way: wait (it may be retried), or cancel this run; default wait.",
     ),
-    begin: moment().optional().describe("Time before which the run does not start, or +DURATION after its submission."),
+    begin: moment().optional().describe(
+      "Time before which the run does not start, or +DURATION after its submission.",
+    ),
     deadline: moment().optional().describe(
       "Time after which the run does not start any more (deadline_passed), or +DURATION after its submission.",
     ),
@@ -267,40 +311,56 @@ const metadata = once(() =>
     run_id: optionalText(),
     run_name: optionalText(),
     worker: worker().nullish(),
-    priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
-    submitted_by: optionalText().describe("Who submitted the run: a token's name, or uid:N. The daemon sets it."),
+    priority: integer(-1_000_000, 1_000_000).optional().describe(
+      "Higher starts earlier; default 0.",
+    ),
+    submitted_by: optionalText().describe(
+      "Who submitted the run: a token's name, or uid:N. The daemon sets it.",
+    ),
     queue: queue().optional().describe("What the run waits for; docs/how-to/queue.md."),
     tags: list(filledText(100), "strings").optional(),
     restart: restart().optional(),
     backpressure: backpressure().optional(),
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
-    alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
+    alerts: alerts().optional().describe(
+      "Rules about the run's records; docs/reference/operations.md#alerts.",
+    ),
     resume_from: absolutePath().optional().describe(
       "A checkpoint of another run, a file or directory: its copy in the run's directory is the first MOSAIC_RESUME_FROM.",
     ),
-    objective: text().refine((value) => objectiveOf(value) !== undefined, { error: `must be ${OBJECTIVE_FORM}` })
+    objective: text().refine((value) => objectiveOf(value) !== undefined, {
+      error: `must be ${OBJECTIVE_FORM}`,
+    })
       .optional()
       .describe(
         'The metric by which the run is judged, such as "eval/reward:max"; default: the daemon\'s --objective.',
       ),
-    observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
+    observe: either("true, false, or a list of patterns", [
+      flag(),
+      list(filledText(4096), "patterns"),
+    ]).optional()
       .describe(
         "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",
       ),
     code: oneOf(["on", "off"]).optional().describe(
       "off: commit, changes, packages and interpreter of the run are not recorded; default on (docs/how-to/reproduction.md).",
     ),
-    uses: list(used(), "artifacts").max(100, { error: "names more than 100 artifacts" }).optional().describe(
-      "Artifacts that the run reads: RUN:PATH, or NAME:ALIAS (docs/how-to/reproduction.md).",
+    uses: list(used(), "artifacts").max(100, { error: "names more than 100 artifacts" }).optional()
+      .describe(
+        "Artifacts that the run reads: RUN:PATH, or NAME:ALIAS (docs/how-to/reproduction.md).",
+      ),
+    heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe(
+      "Default 300.",
     ),
-    heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
     handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
     sandbox: sandbox().optional(),
     launcher: oneOf(LAUNCHERS).optional().describe(
       "What starts the run: the daemon on its host (local), or Slurm; default local.",
     ),
-    slurm: slurmFields().optional().describe("Fields of the Slurm job; they override the daemon's --slurm."),
+    slurm: slurmFields().optional().describe(
+      "Fields of the Slurm job; they override the daemon's --slurm.",
+    ),
     umask: matching(/^0?[0-7]{3}$/, 'three octal digits in quotes, such as "022"').optional()
       .describe('Mode bits that files of the worker do not get; default "077", its user\'s alone.'),
     webhook: webhook().optional(),
@@ -321,22 +381,34 @@ const PART = "must be a part of a card, a number above 0 and below 1; for whole 
 const gpus = once(() =>
   closed({
     requested: integer(0, 8).describe("GPU slots wanted."),
-    mandatory: flag().optional().describe("Whether the run waits until it can have all of them; default false."),
-    share: z.number({ error: PART }).gt(0, { error: PART }).lt(1, { error: PART }).optional().describe(
-      "The part of each card that the run declares, such as 0.25: others may have the rest. Default: whole cards.",
+    mandatory: flag().optional().describe(
+      "Whether the run waits until it can have all of them; default false.",
     ),
+    share: z.number({ error: PART }).gt(0, { error: PART }).lt(1, { error: PART }).optional()
+      .describe(
+        "The part of each card that the run declares, such as 0.25: others may have the rest. Default: whole cards.",
+      ),
     memory_mb: integer(64).optional().describe(
       "MiB of each card that the run declares, instead of share. Default: whole cards.",
     ),
   }).superRefine(({ requested, share, memory_mb }, context) => {
     const both = share !== undefined && memory_mb !== undefined;
     const none = requested === 0 && (share ?? memory_mb) !== undefined;
-    if (both) context.addIssue({ code: "custom", message: "has share and memory_mb; give one of them" });
-    if (none) context.addIssue({ code: "custom", message: "has a part of a card, but requested is 0; give 1" });
+    if (both) {
+      context.addIssue({ code: "custom", message: "has share and memory_mb; give one of them" });
+    }
+    if (none) {
+      context.addIssue({
+        code: "custom",
+        message: "has a part of a card, but requested is 0; give 1",
+      });
+    }
   })
 );
 const resources = once(() => ({
-  cpus: integer(1).optional().describe("CPU cores; a limit if the host has cgroups, else advice. Default: none."),
+  cpus: integer(1).optional().describe(
+    "CPU cores; a limit if the host has cgroups, else advice. Default: none.",
+  ),
   memory_mb: integer(256).optional().describe(
     "MiB of memory; a limit if the host has cgroups, else advice. Default: none.",
   ),
@@ -356,7 +428,9 @@ const artifacts = once(() =>
 );
 const schedule = once(() =>
   closed({
-    max_duration_seconds: integer(1).optional().describe("Wall-clock seconds of an attempt, pauses excluded."),
+    max_duration_seconds: integer(1).optional().describe(
+      "Wall-clock seconds of an attempt, pauses excluded.",
+    ),
     max_steps: integer(1).optional().describe("Steps after which the run is stopped."),
     stall_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe(
       "Seconds without any output after which the run is faulted.",
@@ -365,17 +439,23 @@ const schedule = once(() =>
 );
 /** A date is a version of the original's design, whose configs have version 1's fields. */
 const schemaVersion = once(() =>
-  either(`a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJOR}.${SCHEMA_MINOR}", or a date such as "2025-10-14"`, [
-    z.int().min(1),
-    z.string().regex(/^[0-9]+(\.[0-9]+)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}$/),
-  ]).optional()
+  either(
+    `a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJOR}.${SCHEMA_MINOR}", or a date such as "2025-10-14"`,
+    [
+      z.int().min(1),
+      z.string().regex(/^[0-9]+(\.[0-9]+)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}$/),
+    ],
+  ).optional()
 );
 
 const flatFields = once(() => ({
   run_name: filledText(LONGEST_RUN_NAME),
   entry_point: argument().min(1, { error: 'must be a non-empty string, not ""' }).refine(
     (value) => !value.startsWith("mosaic:") || BUILT_IN_WORKERS.some((name) => name === value),
-    { error: ({ input }) => `is no built-in worker: ${String(input)}; there is ${BUILT_IN_WORKERS.join(", ")}` },
+    {
+      error: ({ input }) =>
+        `is no built-in worker: ${String(input)}; there is ${BUILT_IN_WORKERS.join(", ")}`,
+    },
   ).describe(
     'Program to run if the worker has neither module nor script; "mosaic:demo-worker" and "mosaic:import-worker" are ' +
       "built in.",
@@ -396,7 +476,10 @@ export const flatConfig = once(() =>
   })
 );
 
-/** The documentation's shape: `payload` holds the flat keys, the name is in `metadata`. Converted by flat_shape.ts before it is checked. */
+/**
+ * The documentation's shape: `payload` holds the flat keys, the name is in `metadata`. Converted by
+ * flat_shape.ts before it is checked.
+ */
 const nestedConfig = once(() =>
   closed({
     schema_version: schemaVersion(),
@@ -419,7 +502,8 @@ export function publishedSchema(): Record<string, unknown> {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     $id: `train-run-config.v${SCHEMA_MAJOR}.json`,
     title: "TrainRunConfig",
-    description: `A training run as it is submitted to mosaic; schema_version ${SCHEMA_MAJOR}.${SCHEMA_MINOR}.`,
+    description:
+      `A training run as it is submitted to mosaic; schema_version ${SCHEMA_MAJOR}.${SCHEMA_MINOR}.`,
     ...z.toJSONSchema(trainRunConfig(), { io: "input" }),
   };
 }

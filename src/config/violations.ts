@@ -7,7 +7,10 @@ import { type FlatConfig, flatConfig, SCHEMA_MAJOR } from "./schema.ts";
 import { HIDDEN } from "../base/text/secrets.ts";
 
 export interface Violation {
-  /** Path in the config as it was sent: `resources.gpus.requested`, `arguments[2]`; `$` is the whole document. */
+  /**
+   * Path in the config as it was sent: `resources.gpus.requested`, `arguments[2]`; `$` is the whole
+   * document.
+   */
   path: string;
   /** Expected and actual value. */
   message: string;
@@ -24,10 +27,14 @@ export function check(
   const major = Number.parseInt(String(version));
   if (/^[0-9]+(\.[0-9]+)?$/.test(String(version)) && major !== SCHEMA_MAJOR) {
     const message = `is ${shown(version)}, and this mosaic reads version ${SCHEMA_MAJOR}; ` +
-      (major > SCHEMA_MAJOR ? "use a newer mosaic" : `write the config for version ${SCHEMA_MAJOR}`);
+      (major > SCHEMA_MAJOR
+        ? "use a newer mosaic"
+        : `write the config for version ${SCHEMA_MAJOR}`);
     return { config: undefined, violations: [{ path: "schema_version", message }] };
   }
-  const drafted = DRAFT_FIELDS.filter((name) => Object.hasOwn(plain as Record<string, unknown>, name));
+  const drafted = DRAFT_FIELDS.filter((name) =>
+    Object.hasOwn(plain as Record<string, unknown>, name)
+  );
   if (drafted.length > 1 && !Object.hasOwn(plain as Record<string, unknown>, "entry_point")) {
     return { config: undefined, violations: [{ path: "$", message: draftMessage(drafted) }] };
   }
@@ -42,12 +49,17 @@ export function check(
   return { config: undefined, violations };
 }
 
-/** Texts and collections beyond their bound, in every part of a config, also where any keys are allowed. */
+/**
+ * Texts and collections beyond their bound, in every part of a config, also where any keys are
+ * allowed.
+ */
 function* beyondLimits(value: unknown, path: Path): Generator<{ path: Path; message: string }> {
   const named = CONFIG_LIMITS.named[path.join(".")];
   if (typeof value === "string") {
     const most = named ?? CONFIG_LIMITS.text;
-    if (isLonger(value, most)) yield { path, message: `has ${bytesOfText(value)} bytes; at most ${most} are taken` };
+    if (isLonger(value, most)) {
+      yield { path, message: `has ${bytesOfText(value)} bytes; at most ${most} are taken` };
+    }
     return;
   }
   if (value === null || typeof value !== "object") return;
@@ -64,7 +76,10 @@ function* beyondLimits(value: unknown, path: Path): Generator<{ path: Path; mess
   }
 }
 
-/** Fields of the `TrainRunConfig` that the original's design drafts. It names an algorithm, and mosaic runs programs. */
+/**
+ * Fields of the `TrainRunConfig` that the original's design drafts. It names an algorithm, and
+ * mosaic runs programs.
+ */
 const DRAFT_FIELDS = [
   "env_id",
   "control_mode",
@@ -78,14 +93,17 @@ const DRAFT_FIELDS = [
 ];
 
 function draftMessage(fields: readonly string[]): string {
-  return `is a draft TrainRunConfig (${fields.join(", ")}), which names no program; give run_name, entry_point and ` +
+  return `is a draft TrainRunConfig (${
+    fields.join(", ")
+  }), which names no program; give run_name, entry_point and ` +
     'arguments, such as "python" and ["train.py"], and put these fields into metadata.worker.config, which the program gets';
 }
 
 /** Paths where a config that was copied from a view has dots in place of the secret. */
 function* hiddenSecrets(value: unknown, path: Path): Generator<{ path: Path; message: string }> {
   if (typeof value === "string" && value.includes(HIDDEN)) {
-    const message = `holds ${HIDDEN}, which stands for a secret that was hidden when the config was shown; put the ` +
+    const message =
+      `holds ${HIDDEN}, which stands for a secret that was hidden when the config was shown; put the ` +
       "secret itself there (mosaic show RUN --config --reveal has it)";
     yield { path, message };
   }
@@ -95,7 +113,11 @@ function* hiddenSecrets(value: unknown, path: Path): Generator<{ path: Path; mes
   }
 }
 
-function flatten(issue: z.core.$ZodIssue, prefix: Path, plain: unknown): { path: Path; message: string }[] {
+function flatten(
+  issue: z.core.$ZodIssue,
+  prefix: Path,
+  plain: unknown,
+): { path: Path; message: string }[] {
   const path = [...prefix, ...issue.path];
   switch (issue.code) {
     case "unrecognized_keys":
@@ -103,7 +125,8 @@ function flatten(issue: z.core.$ZodIssue, prefix: Path, plain: unknown): { path:
     case "invalid_key":
       return issue.issues.map((inner) => ({ path, message: `is a key that ${inner.message}` }));
     case "invalid_union": {
-      // If the value has the right type for one alternative, that alternative's error says more than the list of all.
+      // If the value has the right type for one alternative, that alternative's error says more
+      // than the list of all.
       const near = issue.errors.find((errors) =>
         errors.every((inner) => inner.path.length > 0 || inner.code === "unrecognized_keys")
       );
@@ -130,8 +153,14 @@ function knownKeys(schema: z.ZodType, path: Path): string[] {
 }
 
 function shapeOf(schema: unknown): Record<string, unknown> | undefined {
-  let at = schema as { shape?: Record<string, unknown>; unwrap?: () => unknown; options?: unknown[] } | undefined;
-  while (at !== undefined && at.shape === undefined && typeof at.unwrap === "function") at = at.unwrap() as typeof at;
+  let at = schema as {
+    shape?: Record<string, unknown>;
+    unwrap?: () => unknown;
+    options?: unknown[];
+  } | undefined;
+  while (at !== undefined && at.shape === undefined && typeof at.unwrap === "function") {
+    at = at.unwrap() as typeof at;
+  }
   if (at?.shape === undefined && Array.isArray(at?.options)) {
     return at.options.map(shapeOf).find((s) => s !== undefined);
   }

@@ -1,8 +1,9 @@
 /**
- * The HTTP handler for the page and the API. Checks, in this order: that no daemon has sent the request, Host and Origin, size of the body, authentication,
- * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `userOf`, so may its other
- * connections on loopback. That shows who calls, not what the person wants: a browser of the same user also sends requests
- * of foreign pages.
+ * The HTTP handler for the page and the API. Checks, in this order: that no daemon has sent the
+ * request, Host and Origin, size of the body, authentication, authorisation. Requests on the
+ * daemon's Unix socket come from the daemon's user; with `userOf`, so may its other connections on
+ * loopback. That shows who calls, not what the person wants: a browser of the same user also sends
+ * requests of foreign pages.
  */
 import { type HttpApi, isCallPath } from "../rpc/connect/http_api.ts";
 import { type Peer, UNIX_PEER, type User } from "../rpc/call/peer.ts";
@@ -13,7 +14,12 @@ import { URL_BYTES } from "../base/field_limits.ts";
 import { errorBody } from "../ui/http/answers.ts";
 import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/http/request.ts";
-import { isFromBrowser, isOpenPath, refuseForeignChange, refuseForeignHost } from "../ui/http/guard.ts";
+import {
+  isFromBrowser,
+  isOpenPath,
+  refuseForeignChange,
+  refuseForeignHost,
+} from "../ui/http/guard.ts";
 import type { Ends, HttpHandler } from "../wire/http/http_listener.ts";
 import { refuseSentByDaemon } from "../wire/sender_headers.ts";
 
@@ -50,7 +56,9 @@ export function front(
     } catch (error) {
       return refused(error);
     }
-    const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, path, connection, userOf) : socketPeer;
+    const peer = remoteAddr.transport === "tcp"
+      ? await tcpPeer(request, path, connection, userOf)
+      : socketPeer;
     const bySocket = peer === SOCKET_PEER;
     if (isMlflow || isMcp || isCallPath(path)) {
       try {
@@ -61,7 +69,9 @@ export function front(
       } catch (error) {
         return refused(error);
       }
-      if (isMlflow) return await mlflow.answer(request, path, peer.owner, () => textOf(request, MLFLOW_BODY));
+      if (isMlflow) {
+        return await mlflow.answer(request, path, peer.owner, () => textOf(request, MLFLOW_BODY));
+      }
       if (isMcp) return await answerTools(request, (of, call) => api.answer(of, call, peer));
       return await api.answer(path, request, peer);
     }
@@ -71,11 +81,18 @@ export function front(
 }
 
 /** Tools for agents. */
-async function answerTools(request: Request, answer: (path: string, call: Request) => Response | Promise<Response>) {
+async function answerTools(
+  request: Request,
+  answer: (path: string, call: Request) => Response | Promise<Response>,
+) {
   try {
     const { answerMcp, MCP_BODY, requireReader } = await import("../mcp/http.ts");
     await requireReader(request, answer);
-    return await answerMcp(request, request.method === "POST" ? await textOf(request, MCP_BODY) : "", answer);
+    return await answerMcp(
+      request,
+      request.method === "POST" ? await textOf(request, MCP_BODY) : "",
+      answer,
+    );
   } catch (error) {
     return refused(error);
   }
@@ -84,7 +101,8 @@ async function answerTools(request: Request, answer: (path: string, call: Reques
 /** Only the daemon's user can open the daemon's own Unix socket. */
 const SOCKET_PEER: Peer = { name: UNIX_PEER, owner: true };
 /**
- * A peer on the group's socket (`--group-socket`) is not identified by that, and may be a browser behind a forwarded port.
+ * A peer on the group's socket (`--group-socket`) is not identified by that, and may be a browser
+ * behind a forwarded port.
  */
 export const GROUP_PEER: Peer = { name: "group", owner: false };
 

@@ -1,6 +1,6 @@
 /**
- * Frees what the start and earlier load have left in V8's heap. V8 collects only when a program allocates: an idle daemon
- * would keep garbage for days.
+ * Frees what the start and earlier load have left in V8's heap. V8 collects only when a program
+ * allocates: an idle daemon would keep garbage for days.
  */
 
 const POLL_MS = 5000;
@@ -24,14 +24,21 @@ export function mayCollect({ usedMs, workMs, heapBytes }: HeapState): boolean {
 }
 
 /** @param collect V8's own, if the runtime was started with `--expose-gc` @returns ends it */
-export function startIdleHeap(collect = (globalThis as { gc?: (options: object) => void }).gc): () => void {
+export function startIdleHeap(
+  collect = (globalThis as { gc?: (options: object) => void }).gc,
+): () => void {
   if (collect === undefined) return () => {};
   let collectedAt = -WORK_MS;
-  // Includes the start. Asking for processor time now would load Node's modules before the daemon is ready.
+  // Includes the start. Asking for processor time now would load Node's modules before the daemon
+  // is ready.
   let before = 0;
   const timer = setInterval(() => {
     const now = spentMs();
-    const state = { usedMs: now - before, workMs: now - collectedAt, heapBytes: Deno.memoryUsage().heapUsed };
+    const state = {
+      usedMs: now - before,
+      workMs: now - collectedAt,
+      heapBytes: Deno.memoryUsage().heapUsed,
+    };
     before = now;
     if (!mayCollect(state)) return;
     collect({ type: "major", execution: "sync", flavor: "last-resort" });

@@ -1,7 +1,8 @@
 /**
- * Deletes the runs that the run manager of the original's GUI has deleted. It removes a run's files below the shared directory,
- * and its rows in databases of its own: mosaic sees that the config and the directories go. Only files that this daemon has
- * seen count, so that a restored or an imported run without files stays.
+ * Deletes the runs that the run manager of the original's GUI has deleted. It removes a run's files
+ * below the shared directory, and its rows in databases of its own: mosaic sees that the config and
+ * the directories go. Only files that this daemon has seen count, so that a restored or an imported
+ * run without files stays.
  */
 import { messageOf } from "../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../base/layout.ts";
@@ -13,7 +14,8 @@ import { auditLine } from "../wire/audit.ts";
 
 const INTERVAL_MS = 5000;
 
-const HALF = "its config file is gone, and its directory is there: the run stays in the list until mosaic delete";
+const HALF =
+  "its config file is gone, and its directory is there: the run stays in the list until mosaic delete";
 
 export interface OriginalsDeletionsOptions {
   layout: Layout;
@@ -26,7 +28,10 @@ export class OriginalsDeletions {
   readonly #options: OriginalsDeletionsOptions;
   #seen: ReadonlySet<string> = new Set();
   #changedAt: number | undefined;
-  /** Runs whose config is gone, with what was last said of them: their directory may follow, or their end. */
+  /**
+   * Runs whose config is gone, with what was last said of them: their directory may follow, or
+   * their end.
+   */
   readonly #gone = new Map<string, string>();
   /** Of these: ended, with a directory. */
   readonly #halves = new Set<string>();
@@ -59,7 +64,9 @@ export class OriginalsDeletions {
 
   #configured(): Set<string> {
     const { configs } = this.#options.layout;
-    const ids = entriesOf(configs, configs).map(({ name }) => /^config-([0-9A-Za-z]{1,64})\.json$/.exec(name)?.[1]);
+    const ids = entriesOf(configs, configs).map(({ name }) =>
+      /^config-([0-9A-Za-z]{1,64})\.json$/.exec(name)?.[1]
+    );
     return new Set(ids.filter((id) => id !== undefined));
   }
 
@@ -70,7 +77,8 @@ export class OriginalsDeletions {
       this.#halves.delete(runId);
       return void this.#gone.delete(runId);
     }
-    // The original deletes live runs, too, without stopping them. Such a run is deleted when it has ended.
+    // The original deletes live runs, too, without stopping them. Such a run is deleted when it has
+    // ended.
     if (!isEnded(row.state)) return;
     if (BASE_DIRS.some((base) => infoOf(layout.runDir(base, runId)) !== undefined)) {
       this.#sayHalf(runId);
@@ -80,7 +88,10 @@ export class OriginalsDeletions {
     try {
       await this.#options.deleteRun(runId);
       this.#gone.delete(runId);
-      log.warn({ run_id: runId, name: row.name }, "run deleted: the original's run manager had removed its files");
+      log.warn(
+        { run_id: runId, name: row.name },
+        "run deleted: the original's run manager had removed its files",
+      );
     } catch (error) {
       outcome = messageOf(error);
       if (outcome === said) return;
@@ -90,7 +101,13 @@ export class OriginalsDeletions {
         "its files are removed by the original's run manager; not deleted yet",
       );
     }
-    const entry = { who: "owner", address: "files", action: "original/delete", run: runId, outcome };
+    const entry = {
+      who: "owner",
+      address: "files",
+      action: "original/delete",
+      run: runId,
+      outcome,
+    };
     try {
       Deno.writeTextFileSync(layout.auditFile, auditLine(entry), { append: true, mode: 0o600 });
     } catch (error) {
@@ -99,8 +116,9 @@ export class OriginalsDeletions {
   }
 
   /**
-   * The original leaves the directories of custom scripts. A config alone may have been removed by hand: nothing is deleted. Said
-   * at the second look, because the original may be at work during the first.
+   * The original leaves the directories of custom scripts. A config alone may have been removed by
+   * hand: nothing is deleted. Said at the second look, because the original may be at work during
+   * the first.
    */
   #sayHalf(runId: string): void {
     const said = this.#gone.get(runId);
@@ -112,7 +130,9 @@ export class OriginalsDeletions {
   }
 }
 
-export function watchOriginalsDeletions(options: OriginalsDeletionsOptions): { close(): Promise<void> } {
+export function watchOriginalsDeletions(
+  options: OriginalsDeletionsOptions,
+): { close(): Promise<void> } {
   const deletions = new OriginalsDeletions(options);
   let said = "";
   const look = async () => {
@@ -122,7 +142,10 @@ export function watchOriginalsDeletions(options: OriginalsDeletionsOptions): { c
     } catch (error) {
       const message = messageOf(error);
       if (message !== said) {
-        options.log.warn({ error: message }, "cannot look for runs that the original's GUI deleted");
+        options.log.warn(
+          { error: message },
+          "cannot look for runs that the original's GUI deleted",
+        );
       }
       said = message;
     }

@@ -1,6 +1,7 @@
 /**
- * Guards what the daemon is found by and what keeps a second one away: its lock, its socket and its daemon.json. Somebody
- * may remove them (a clean-up of the directory); without the socket no new proxy can deliver, and runs would never end.
+ * Guards what the daemon is found by and what keeps a second one away: its lock, its socket and its
+ * daemon.json. Somebody may remove them (a clean-up of the directory); without the socket no new
+ * proxy can deliver, and runs would never end.
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -39,8 +40,12 @@ export function guardPlace(place: GuardedPlace): () => void {
 
 /** One check. */
 export function checkPlace({ held, renewSockets, announceAgain, lost, log }: GuardedPlace): void {
-  if (!held.isHere()) return lost("the state directory was removed or replaced while the daemon used it");
-  if (!held.renew()) return lost("another daemon has locked the state directory, after its lock file was removed");
+  if (!held.isHere()) {
+    return lost("the state directory was removed or replaced while the daemon used it");
+  }
+  if (!held.renew()) {
+    return lost("another daemon has locked the state directory, after its lock file was removed");
+  }
   for (const socket of renewSockets()) {
     log.warn({ socket }, "somebody has removed the daemon's socket; it listens again");
   }

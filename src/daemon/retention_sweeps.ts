@@ -1,4 +1,7 @@
-/** Applies the daemon's retention policy and empties the trash, periodically and when the disk is nearly full. */
+/**
+ * Applies the daemon's retention policy and empties the trash, periodically and when the disk is
+ * nearly full.
+ */
 import { messageOf } from "../base/errors.ts";
 import { emptyForSpace, sweep, type SweepOptions } from "../registry/retention/retention_sweep.ts";
 
@@ -12,8 +15,13 @@ export interface RetentionSweeps {
   close(): Promise<void>;
 }
 
-/** @param hasSpace whether the state directory's disks have more free space than that below which workers are held */
-export function startRetention(options: SweepOptions & Parameters<typeof emptyForSpace>[0]): RetentionSweeps {
+/**
+ * @param hasSpace whether the state directory's disks have more free space than that below which
+ * workers are held
+ */
+export function startRetention(
+  options: SweepOptions & Parameters<typeof emptyForSpace>[0],
+): RetentionSweeps {
   let running: Promise<void> = Promise.resolve();
   const pass = (work: () => Promise<unknown>) => () => {
     running = running.then(async () => {

@@ -40,7 +40,10 @@ export interface Servers {
   http: string;
   /** Path of the Unix socket that serves the page and the API to the daemon's user. */
   socket: string;
-  /** Reads the certificates again, for new connections. @throws MosaicError when they cannot be used; the old ones stay then */
+  /**
+   * Reads the certificates again, for new connections. @throws MosaicError when they cannot be
+   * used; the old ones stay then
+   */
   renew(): Promise<void>;
   /** Listens again on Unix sockets whose files somebody has removed. @returns their paths */
   renewSockets(): string[];
@@ -78,11 +81,16 @@ export async function startServers(core: Core, options: ServerOptions): Promise<
 }
 
 /** @param stops filled with the stop function of each started part */
-async function start(core: Core, options: ServerOptions, stops: (() => void | Promise<void>)[]): Promise<Servers> {
+async function start(
+  core: Core,
+  options: ServerOptions,
+  stops: (() => void | Promise<void>)[],
+): Promise<Servers> {
   checkPage(options);
   const { log, descriptors, bounds } = options;
   const listeners: { listening(): boolean }[] = [];
-  const readiness = () => options.readiness({ listening: listeners.every((listener) => listener.listening()) });
+  const readiness = () =>
+    options.readiness({ listening: listeners.every((listener) => listener.listening()) });
   const tokens = options.auth === "none"
     ? undefined
     : new TokenFile(options.tokensFile, { create: options.auth === "token" });
@@ -141,7 +149,13 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   const handler = front(frontOptions);
   const maxDescriptors = descriptorLimit();
   const waiting = waitingWithin(maxDescriptors);
-  const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors, waiting });
+  const socket = listenHttp({
+    address: { path: options.socket },
+    handler,
+    log,
+    descriptors,
+    waiting,
+  });
   stops.push(() => socket.stop());
   const group = options.groupSocket && await listenForGroup(options.groupSocket, options, {
     handler: front({ ...frontOptions, socketPeer: GROUP_PEER }),
@@ -152,14 +166,28 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   stops.push(() => group?.stop());
   const byTls = tlsBounds(bounds.maxConnections, maxDescriptors);
   const secure = bound && tls &&
-    new (await import("../wire/http/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), byTls, () =>
-      log.warn(
-        { open: byTls.open },
-        "too many TLS connections are open: further ones are closed, until some end (--max-connections)",
-      ));
+    new (await import("../wire/http/tls_upgrade.ts")).TlsUpgrade(
+      tls,
+      tlsSocket(options.socket),
+      byTls,
+      () =>
+        log.warn(
+          { open: byTls.open },
+          "too many TLS connections are open: further ones are closed, until some end (--max-connections)",
+        ),
+    );
   const http = bound &&
-    listenHttp({ address: bound, handler, log, descriptors, waiting: secure ? byTls : waiting, tls: secure });
-  for (const listener of [grpc, socket, group, http]) if (listener !== undefined) listeners.push(listener);
+    listenHttp({
+      address: bound,
+      handler,
+      log,
+      descriptors,
+      waiting: secure ? byTls : waiting,
+      tls: secure,
+    });
+  for (const listener of [grpc, socket, group, http]) {
+    if (listener !== undefined) listeners.push(listener);
+  }
   return {
     listen: grpc?.address ?? "",
     local: grpc?.localAddress ?? "",
@@ -185,10 +213,13 @@ function waitingWithin(descriptors: number | undefined): Waiting {
 }
 
 /** Bounds on connections with TLS, each of which uses three descriptors. */
-export function tlsBounds(maxConnections: number, descriptors: number | undefined): Waiting & TlsBounds {
+export function tlsBounds(
+  maxConnections: number,
+  descriptors: number | undefined,
+): Waiting & TlsBounds {
   const open = connectionsWithin(maxConnections, descriptors && descriptors / 3);
-  // A connection waits for a handshake, for a first request or for another one. Each of these three kinds gets at most a
-  // quarter, so a quarter is left for connections with a request.
+  // A connection waits for a handshake, for a first request or for another one. Each of these three
+  // kinds gets at most a quarter, so a quarter is left for connections with a request.
   return { ...WAITING, open, most: Math.min(WAITING.most, Math.max(1, Math.floor(open / 4))) };
 }
 
@@ -221,22 +252,34 @@ function knownPeers(): Known {
   };
 }
 
-/** A socket's user never changes. An unknown one is asked for again at the connection's next request. */
+/**
+ * A socket's user never changes. An unknown one is asked for again at the connection's next
+ * request.
+ */
 export function oncePerConnection(known: Known): (ends: Ends) => Promise<User> {
   const users = new WeakMap<Ends, User>();
   const end = ({ hostname: address, port }: Deno.NetAddr) => ({ address, port });
   return async (ends) => {
     const before = users.get(ends);
     if (before !== undefined) return before;
-    const user = await known(end(ends.remoteAddr as Deno.NetAddr), end(ends.localAddr as Deno.NetAddr));
+    const user = await known(
+      end(ends.remoteAddr as Deno.NetAddr),
+      end(ends.localAddr as Deno.NetAddr),
+    );
     if (user.uid !== undefined) users.set(ends, user);
     return user;
   };
 }
 
-/** Whether processes of the daemon's user, including sandboxed ones, may call over TCP without a token. */
-export function isOpenToOwnUser({ auth, http, listen }: Pick<ServerOptions, "auth" | "http" | "listen">): boolean {
-  return auth !== "token" && (http !== "none" || (listen !== "none" && !listen.startsWith("unix:")));
+/**
+ * Whether processes of the daemon's user, including sandboxed ones, may call over TCP without a
+ * token.
+ */
+export function isOpenToOwnUser(
+  { auth, http, listen }: Pick<ServerOptions, "auth" | "http" | "listen">,
+): boolean {
+  return auth !== "token" &&
+    (http !== "none" || (listen !== "none" && !listen.startsWith("unix:")));
 }
 
 /** @param text HOST:PORT, checked by the options */
@@ -246,7 +289,10 @@ function hostAndPort(text: string): { hostname: string; port: number } {
   return { hostname: address.host.replace(/^\[|\]$/g, ""), port: address.port };
 }
 
-/** The page can run programs as the daemon's user. Browsers have no client certificate, so beyond loopback it needs a token. */
+/**
+ * The page can run programs as the daemon's user. Browsers have no client certificate, so beyond
+ * loopback it needs a token.
+ */
 function checkPage({ http, auth, tls }: ServerOptions): void {
   if (http === "none") return;
   checkListener({ listen: http, auth, tls: tls && { cert: tls.cert, key: tls.key } }, "--http");

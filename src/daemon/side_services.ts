@@ -1,4 +1,7 @@
-/** Services that only observe the daemon: webhooks, messages, metrics, and export of metrics and traces over OTLP. */
+/**
+ * Services that only observe the daemon: webhooks, messages, metrics, and export of metrics and
+ * traces over OTLP.
+ */
 import { newSecret } from "../observability/webhooks/signature.ts";
 import type { OwnListeners } from "../observability/webhooks/own_listeners.ts";
 import { type Digest, type RunTarget, Webhooks } from "../observability/webhooks/webhooks.ts";
@@ -67,9 +70,13 @@ async function digests(core: Engine, messages: Receivers, own: OwnListeners): Pr
   core.setMessages(async (receiver) => {
     const names = messages.receivers.map(({ name }) => name);
     if (receiver !== "" && !names.includes(receiver)) {
-      throw new MosaicError("not_found", `no receiver "${receiver}".${didYouMean(receiver, names)}`, {
-        hint: `--notify of this daemon has: ${names.join(", ")}.`,
-      });
+      throw new MosaicError(
+        "not_found",
+        `no receiver "${receiver}".${didYouMean(receiver, names)}`,
+        {
+          hint: `--notify of this daemon has: ${names.join(", ")}.`,
+        },
+      );
     }
     return await testMessages(messages, receiver, (url) => own.of(url));
   });
@@ -138,7 +145,10 @@ function targetOf(
   try {
     const { webhook, worker } = planOf(row.configJson);
     if (webhook === null || webhook.secretFile === null) return webhook ?? undefined;
-    return { ...webhook, user: users.reader(worker.user, row.owner, layout.runDir(row.baseDir, runId)) };
+    return {
+      ...webhook,
+      user: users.reader(worker.user, row.owner, layout.runDir(row.baseDir, runId)),
+    };
   } catch (error) {
     log.warn({ run_id: runId, error: messageOf(error) }, "cannot use the run's webhook");
     return undefined;

@@ -21,7 +21,9 @@ export function openStores(
   log: Logger,
 ): { registry: Registry; telemetry: TelemetryStore } {
   const registryReserve = reserveAt(layout.registryReserve, REGISTRY_RESERVE_BYTES);
-  const registry = opened(() => Registry.open(layout.registryDb, { durability, reserve: registryReserve }));
+  const registry = opened(() =>
+    Registry.open(layout.registryDb, { durability, reserve: registryReserve })
+  );
   try {
     const { ringSteps: ringSize, ringBytes } = bounds;
     const checkpoints = { warn: (message: string) => log.warn(message) };
@@ -36,17 +38,26 @@ export function openStores(
 }
 
 /**
- * Leaves the name `telemetry.sqlite` to the original's GUI, which expects its own tables there: renames mosaic's file of
- * before. Its write-ahead log is moved into it first, so that nothing is lost wherever this ends; if that is impossible (a
- * full disk, a reader that is at work, damage), the file keeps its name until a later start.
+ * Leaves the name `telemetry.sqlite` to the original's GUI, which expects its own tables there:
+ * renames mosaic's file of before. Its write-ahead log is moved into it first, so that nothing is
+ * lost wherever this ends; if that is impossible (a full disk, a reader that is at work, damage),
+ * the file keeps its name until a later start.
  */
-function leaveOlderName({ telemetryDb, olderTelemetryDb, newerTelemetryDb }: Layout, log: Logger): void {
+function leaveOlderName(
+  { telemetryDb, olderTelemetryDb, newerTelemetryDb }: Layout,
+  log: Logger,
+): void {
   if (telemetryDb !== olderTelemetryDb) return;
   const tables = tablesOf(olderTelemetryDb);
   if (!tables.includes("telemetry_runs")) {
-    // Somebody else's, or empty. A file that cannot be read may be mosaic's: opening it reports why.
+    // Somebody else's, or empty. A file that cannot be read may be mosaic's: opening it reports
+    // why.
     const isOthers = tables.length > 0 || Deno.statSync(olderTelemetryDb).size === 0;
-    if (isOthers) opened(() => Deno.openSync(newerTelemetryDb, { write: true, createNew: true, mode: 0o600 }).close());
+    if (isOthers) {
+      opened(() =>
+        Deno.openSync(newerTelemetryDb, { write: true, createNew: true, mode: 0o600 }).close()
+      );
+    }
     return;
   }
   try {
@@ -57,9 +68,15 @@ function leaveOlderName({ telemetryDb, olderTelemetryDb, newerTelemetryDb }: Lay
       db.close();
     }
     Deno.renameSync(olderTelemetryDb, newerTelemetryDb);
-    log.info({ from: olderTelemetryDb, to: newerTelemetryDb }, "the telemetry database has a new name");
+    log.info(
+      { from: olderTelemetryDb, to: newerTelemetryDb },
+      "the telemetry database has a new name",
+    );
   } catch (error) {
-    log.warn({ file: olderTelemetryDb, error: messageOf(error) }, "the telemetry database keeps its old name for now");
+    log.warn(
+      { file: olderTelemetryDb, error: messageOf(error) },
+      "the telemetry database keeps its old name for now",
+    );
   }
 }
 
@@ -68,7 +85,9 @@ function tablesOf(path: string): string[] {
   try {
     const db = new DatabaseSync(path, { readOnly: true });
     try {
-      return db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all().map(({ name }) => String(name));
+      return db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all().map((
+        { name },
+      ) => String(name));
     } finally {
       db.close();
     }

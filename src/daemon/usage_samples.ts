@@ -14,7 +14,10 @@ import type { TelemetryLog } from "../telemetry/telemetry_log.ts";
 /** A driver that hangs does not hold up the figures of processes. */
 const GPUS_MS = 5000;
 const INTERVAL_MS = 15_000;
-/** Samples become less frequent as a run gets older: about this many in its first hours, and few more over weeks. */
+/**
+ * Samples become less frequent as a run gets older: about this many in its first hours, and few
+ * more over weeks.
+ */
 const SAMPLES = 1000;
 
 /** Longest time for which one reading stands. */
@@ -28,7 +31,10 @@ type GpuFigures = Pick<Card, "percent" | "usedMb" | "watts" | "celsius"> & {
 /** A higher peak is stored if it is higher by this factor. */
 const HIGHER = 1.01;
 
-/** A card that has not answered, or a MIG device, of which only the memory of its processes is known. */
+/**
+ * A card that has not answered, or a MIG device, of which only the memory of its processes is
+ * known.
+ */
 const NO_CARD: Omit<GpuFigures, "memoryMb"> & { memoryMb: null } = {
   ...{ percent: null, usedMb: null, watts: null, celsius: null, memoryMb: null },
 };
@@ -58,12 +64,18 @@ export interface UsageSamplesOptions {
   log: Logger;
 }
 
-/** Whether the run's next sample is due. @param age of the attempt, milliseconds @param since the last sample */
+/**
+ * Whether the run's next sample is due. @param age of the attempt, milliseconds @param since the
+ * last sample
+ */
 export function isDue(age: number, since: number): boolean {
   return since >= Math.max(INTERVAL_MS, age / SAMPLES) * 0.9;
 }
 
-/** A sample's points. The share of processors is measured since the last sample: 100 is one processor. */
+/**
+ * A sample's points. The share of processors is measured since the last sample: 100 is one
+ * processor.
+ */
 export function pointsOf(
   processes: readonly ProcessUsage[],
   before: Before | undefined,
@@ -86,27 +98,50 @@ const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
 function gpuPoints(gpus: readonly GpuFigures[]): [name: string, value: number][] {
   const points: [string, number][] = [];
   // Of several cards: what a card does not say is no zero.
-  const add = (name: string, figures: readonly (number | null)[], join: (known: readonly number[]) => number) => {
+  const add = (
+    name: string,
+    figures: readonly (number | null)[],
+    join: (known: readonly number[]) => number,
+  ) => {
     const known = figures.filter((value) => value !== null);
     if (known.length > 0) points.push([name, join(known)]);
   };
-  add("system/gpu_percent", gpus.map(({ percent }) => percent), (known) => sum(known) / known.length);
+  add(
+    "system/gpu_percent",
+    gpus.map(({ percent }) => percent),
+    (known) => sum(known) / known.length,
+  );
   add("system/gpu_memory_mb", gpus.map(({ usedMb }) => usedMb), sum);
-  const filled = gpus.flatMap(({ usedMb, memoryMb }) => usedMb !== null && memoryMb ? [100 * usedMb / memoryMb] : []);
+  const filled = gpus.flatMap(({ usedMb, memoryMb }) =>
+    usedMb !== null && memoryMb ? [100 * usedMb / memoryMb] : []
+  );
   add("system/gpu_memory_percent", filled, (known) => Math.max(...known));
   add("system/gpu_power_w", gpus.map(({ watts }) => watts), sum);
-  add("system/gpu_temperature_c", gpus.map(({ celsius }) => celsius), (known) => Math.max(...known));
+  add(
+    "system/gpu_temperature_c",
+    gpus.map(({ celsius }) => celsius),
+    (known) => Math.max(...known),
+  );
   return points;
 }
 
 /** Of the time since the last reading. @param gpus with the part that the run has of each */
-export function timeOf(gpus: readonly (Pick<Card, "percent"> & { part?: number })[], ms: number): GpuTime {
+export function timeOf(
+  gpus: readonly (Pick<Card, "percent"> & { part?: number })[],
+  ms: number,
+): GpuTime {
   const known = gpus.filter(({ percent }) => percent !== null);
   const time = (of: typeof known) => ms * sum(of.map(({ part = 1 }) => part));
-  return { measuredMs: time(known), idleMs: time(known.filter(({ percent }) => percent! < IDLE_PERCENT)) };
+  return {
+    measuredMs: time(known),
+    idleMs: time(known.filter(({ percent }) => percent! < IDLE_PERCENT)),
+  };
 }
 
-/** A run's own part of a card: the memory that its processes use there, of that which it has declared. */
+/**
+ * A run's own part of a card: the memory that its processes use there, of that which it has
+ * declared.
+ */
 export function shareOf(
   card: GpuFigures,
   uuid: string,
@@ -115,7 +150,9 @@ export function shareOf(
   processes: readonly GpuProcess[] | undefined,
 ): GpuFigures & { part: number } {
   const pids = new Set(own.map(({ pid }) => pid));
-  const its = (processes ?? []).filter((process) => uuid !== "" && process.uuid === uuid && pids.has(process.pid));
+  const its = (processes ?? []).filter((process) =>
+    uuid !== "" && process.uuid === uuid && pids.has(process.pid)
+  );
   const known = processes !== undefined && its.every(({ usedMb }) => usedMb !== null);
   return { ...card, part, memoryMb, usedMb: known ? sum(its.map(({ usedMb }) => usedMb!)) : null };
 }
@@ -133,14 +170,21 @@ export function startUsageSamples(
     all: readonly ProcessUsage[],
     processes: readonly GpuProcess[] | undefined,
   ): ReturnType<typeof shareOf>[] => {
-    if (!isShared(run)) return run.gpuSlots.flatMap((slot) => ({ part: 1, ...gpus.cardOf(slot, reading) ?? NO_CARD }));
+    if (!isShared(run)) {
+      return run.gpuSlots.flatMap((slot) => ({
+        part: 1,
+        ...gpus.cardOf(slot, reading) ?? NO_CARD,
+      }));
+    }
     const own = processesOf(run.worker!.pid, all);
     return sharesOf(run.runId).flatMap((share) => {
       const card = gpus.cardOf(share.slot, reading) ?? NO_CARD;
       return shareOf(card, gpus.deviceOf(share.slot)?.uuid ?? "", share, own, processes);
     });
   };
-  /** For alerts and GPU time, of all runs with cards: the driver is asked anyway, from time to time. */
+  /**
+   * For alerts and GPU time, of all runs with cards: the driver is asked anyway, from time to time.
+   */
   const noteGpus = (
     reading: GpuReading,
     figures: (run: RunRow, reading: GpuReading) => ReturnType<typeof shareOf>[],
@@ -174,14 +218,19 @@ export function startUsageSamples(
     for (const id of before.keys()) if (!ids.has(id)) before.delete(id);
     const share = live.some((run) => run.gpuSlots.length > 0 && isShared(run));
     if (runs.length === 0 && !share) {
-      if (gpus.newest !== undefined) noteGpus(gpus.newest, (run, reading) => figuresOf(run, reading, [], undefined));
+      if (gpus.newest !== undefined) {
+        noteGpus(gpus.newest, (run, reading) => figuresOf(run, reading, [], undefined));
+      }
       return;
     }
-    const gpusRead = share || runs.some((run) => run.gpuSlots.length > 0) ? gpus.readWithin(GPUS_MS) : undefined;
+    const gpusRead = share || runs.some((run) => run.gpuSlots.length > 0)
+      ? gpus.readWithin(GPUS_MS)
+      : undefined;
     const all = await readProcesses();
     const at = Date.now();
     const reading = await gpusRead;
-    // Which process uses how much: a second call of the driver's tool, for runs that share cards only.
+    // Which process uses how much: a second call of the driver's tool, for runs that share cards
+    // only.
     const gpuProcesses = share && reading?.tool === true ? await gpus.processes() : undefined;
     const newest = reading ?? gpus.newest;
     const figures = (run: RunRow, of: GpuReading) => figuresOf(run, of, all, gpuProcesses);

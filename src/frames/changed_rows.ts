@@ -1,6 +1,6 @@
 /**
- * Sends pictures as the rows that differ from the picture before, because most of an environment's frame stays the same. The
- * server finds the rows, the page completes the picture.
+ * Sends pictures as the rows that differ from the picture before, because most of an environment's
+ * frame stays the same. The server finds the rows, the page completes the picture.
  */
 
 import type { Picture } from "./fastlane.ts";
@@ -10,12 +10,20 @@ export type RowRange = [first: number, count: number];
 
 type PictureSize = Omit<Picture, "pixels">;
 
-/** Unchanged rows between two changed ones are sent with them: a range costs about as many bytes as a short row. */
+/**
+ * Unchanged rows between two changed ones are sent with them: a range costs about as many bytes as
+ * a short row.
+ */
 const JOINED_ROWS = 2;
-/** With more ranges the whole picture is sent: rows may be a pixel long, and a picture may have millions of them. */
+/**
+ * With more ranges the whole picture is sent: rows may be a pixel long, and a picture may have
+ * millions of them.
+ */
 const MOST_RANGES = 1000;
 
-/** Bounds the memory of kept pictures: a worker chooses their size and the number of environments. */
+/**
+ * Bounds the memory of kept pictures: a worker chooses their size and the number of environments.
+ */
 export class KeptPictures {
   readonly #most: number;
   #free: number;
@@ -63,11 +71,15 @@ export class ChangedRows implements Disposable {
 
   /**
    * @param picture read only during this call
-   * @returns the ranges of rows that differ from the picture of the call before, and their pixels. Ranges are null for a whole
-   * picture, which is the given one: the first, one of another size or with too many ranges, and each where no more may be kept.
+   * @returns the ranges of rows that differ from the picture of the call before, and their pixels.
+   * Ranges are null for a whole picture, which is the given one: the first, one of another size or
+   * with too many ranges, and each where no more may be kept.
    */
-  next({ width, height, channels, pixels }: Picture): Pick<Picture, "pixels"> & { rows: RowRange[] | null } {
-    const isSame = this.#size?.width === width && this.#size.height === height && this.#size.channels === channels;
+  next(
+    { width, height, channels, pixels }: Picture,
+  ): Pick<Picture, "pixels"> & { rows: RowRange[] | null } {
+    const isSame = this.#size?.width === width && this.#size.height === height &&
+      this.#size.channels === channels;
     if (!isSame) {
       this[Symbol.dispose]();
       if (this.#kept.take(pixels.length)) {
@@ -98,10 +110,15 @@ export class ChangedRows implements Disposable {
 }
 
 /**
- * @param before each picture is at the beginning of its buffer, so that rows of whole words are compared four bytes at a time
+ * @param before each picture is at the beginning of its buffer, so that rows of whole words are
+ * compared four bytes at a time
  * @returns undefined if there are too many
  */
-function changedRanges(before: Uint8Array, after: Uint8Array, rowBytes: number): RowRange[] | undefined {
+function changedRanges(
+  before: Uint8Array,
+  after: Uint8Array,
+  rowBytes: number,
+): RowRange[] | undefined {
   const inWords = rowBytes % 4 === 0;
   const wordsOf = ({ buffer, length }: Uint8Array) => new Uint32Array(buffer, 0, length / 4);
   const [a, b] = inWords ? [wordsOf(before), wordsOf(after)] : [before, after];
@@ -120,7 +137,11 @@ function changedRanges(before: Uint8Array, after: Uint8Array, rowBytes: number):
   return ranges;
 }
 
-function ofRows(pixels: Uint8Array, rows: readonly RowRange[], rowBytes: number): Uint8Array<ArrayBuffer> {
+function ofRows(
+  pixels: Uint8Array,
+  rows: readonly RowRange[],
+  rowBytes: number,
+): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(rows.reduce((sum, [, count]) => sum + count * rowBytes, 0));
   let to = 0;
   for (const [first, count] of rows) {

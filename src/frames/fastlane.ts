@@ -1,11 +1,12 @@
 /**
- * The original's shared-memory ring of frames (`/dev/shm/mosaic.fastlane.RUN`): its layout, a reader, the bytes that a
- * writer writes, and pictures from the `rgb` numbers of a render payload. A worker may write the ring, so every number in it
- * is checked before use.
- * Little endian, no padding. Header of 80 bytes: magic, version, flags, capacity, slot size, payload size, width, height,
- * channels, format (u32 each, from 0), head and tail (u64 at 40), last reward, rolling return, steps a second (f64 at 56). A
- * slot: seq (u64), lengths of frame and metadata (u32 each), frame, metadata. The n-th frame (from 1) is in slot (n - 1) mod
- * capacity; its seq is odd while it is written, and head becomes n when it is complete.
+ * The original's shared-memory ring of frames (`/dev/shm/mosaic.fastlane.RUN`): its layout, a
+ * reader, the bytes that a writer writes, and pictures from the `rgb` numbers of a render payload.
+ * A worker may write the ring, so every number in it is checked before use. Little endian, no
+ * padding. Header of 80 bytes: magic, version, flags, capacity, slot size, payload size, width,
+ * height, channels, format (u32 each, from 0), head and tail (u64 at 40), last reward, rolling
+ * return, steps a second (f64 at 56). A slot: seq (u64), lengths of frame and metadata (u32 each),
+ * frame, metadata. The n-th frame (from 1) is in slot (n - 1) mod capacity; its seq is odd while it
+ * is written, and head becomes n when it is complete.
  */
 
 export const RING_PREFIX = "mosaic.fastlane.";
@@ -17,7 +18,10 @@ const MAGIC = 0x4e414c46;
 const INVALIDATED = 1;
 const MAX_FRAME_BYTES = 16 << 20;
 const MAX_CAPACITY = 4096;
-/** Slots tried, from the newest back. If the ring is written faster than it is read, this read is given up. */
+/**
+ * Slots tried, from the newest back. If the ring is written faster than it is read, this read is
+ * given up.
+ */
 const MAX_TRIES = 4;
 
 /** Name of the file of a run's ring; it cannot contain `/`. */
@@ -25,7 +29,10 @@ export function ringName(id: string): string {
   return RING_PREFIX + id.replaceAll("/", "_");
 }
 
-/** The suffixes after a run's id in the names of its rings ("" or such as "-w1"), from the names of a directory. */
+/**
+ * The suffixes after a run's id in the names of its rings ("" or such as "-w1"), from the names of
+ * a directory.
+ */
 export function ringsOf(runId: string, names: Iterable<string>): string[] {
   const begin = ringName(runId);
   return [...names].filter((name) => name.startsWith(begin)).map((name) => name.slice(begin.length))
@@ -61,7 +68,10 @@ interface RingHeader {
   stepsPerSecond: number;
 }
 
-/** @throws RangeError if the header cannot be a ring's. undefined: it is not ready, or no longer used */
+/**
+ * @throws RangeError if the header cannot be a ring's. undefined: it is not ready, or no longer
+ * used
+ */
 function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined {
   const values = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const [magic, version, flags, capacity, slotSize, , width, height, channels] = Array.from(
@@ -70,8 +80,10 @@ function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined 
   ) as [number, number, number, number, number, number, number, number, number];
   if (capacity === 0 || slotSize === 0 || (flags & INVALIDATED) !== 0) return undefined;
   const frameBytes = width * height * channels;
-  const fits = magic === MAGIC && version === 1 && capacity <= MAX_CAPACITY && [1, 3, 4].includes(channels) &&
-    width > 0 && height > 0 && frameBytes <= MAX_FRAME_BYTES && slotSize >= SLOT_HEADER_BYTES + frameBytes &&
+  const fits = magic === MAGIC && version === 1 && capacity <= MAX_CAPACITY &&
+    [1, 3, 4].includes(channels) &&
+    width > 0 && height > 0 && frameBytes <= MAX_FRAME_BYTES &&
+    slotSize >= SLOT_HEADER_BYTES + frameBytes &&
     HEADER_BYTES + capacity * slotSize <= fileBytes;
   if (!fits) throw new RangeError("the ring's header does not fit its file");
   return {
@@ -86,8 +98,8 @@ function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined 
 /** Reads the ring's file. */
 export interface RingFile {
   /**
-   * The bytes of the ranges, joined (fewer if a range does not exist), and the file's size; undefined without a file. The
-   * bytes are valid until the next call.
+   * The bytes of the ranges, joined (fewer if a range does not exist), and the file's size;
+   * undefined without a file. The bytes are valid until the next call.
    */
   read(...ranges: Ranges): Promise<{ size: number; bytes: Uint8Array } | undefined>;
 }
@@ -121,13 +133,16 @@ export function ringShape(width: number, height: number, channels: number): Ring
 export const INVALIDATION: RingPart = { at: 8, bytes: u32(INVALIDATED) };
 
 /**
- * The header of a file of zeros. Readers consider the ring ready once capacity and slot size are set: these are written
- * last.
+ * The header of a file of zeros. Readers consider the ring ready once capacity and slot size are
+ * set: these are written last.
  */
 export function ringStart({ width, height, channels, capacity, slotSize }: RingShape): RingPart[] {
   return [
     { at: 0, bytes: u32(MAGIC, 1, 0) },
-    { at: 20, bytes: u32(slotSize - SLOT_HEADER_BYTES, width, height, channels, FORMAT[channels]!) },
+    {
+      at: 20,
+      bytes: u32(slotSize - SLOT_HEADER_BYTES, width, height, channels, FORMAT[channels]!),
+    },
     { at: 12, bytes: u32(capacity, slotSize) },
   ];
 }
@@ -180,8 +195,8 @@ export class RingReader {
   }
 
   /**
-   * The newest complete frame that was not read before; its pixels are valid until the next call. @throws RangeError if the
-   * file is no ring
+   * The newest complete frame that was not read before; its pixels are valid until the next call.
+   * @throws RangeError if the file is no ring
    */
   async next(): Promise<RingFrame | undefined> {
     const ahead = this.#ahead;
@@ -211,7 +226,10 @@ export class RingReader {
 type Ranges = [at: number, length: number][];
 
 /** A slot, then its beginning again: if its seq has changed meanwhile, the frame is torn. */
-function slotRanges({ capacity, slotSize, width, height, channels }: RingHeader, n: number): Ranges {
+function slotRanges(
+  { capacity, slotSize, width, height, channels }: RingHeader,
+  n: number,
+): Ranges {
   const position = HEADER_BYTES + ((n - 1) % capacity) * slotSize;
   const length = SLOT_HEADER_BYTES + width * height * channels;
   return [[position, length], [position, 8]];
@@ -239,17 +257,23 @@ function frameOf(header: RingHeader, n: number, read: Uint8Array): RingFrame | u
 }
 
 /** Converts grey to RGB. */
-function colored(pixels: Uint8Array<ArrayBuffer>, channels: number): Pick<Picture, "channels" | "pixels"> {
+function colored(
+  pixels: Uint8Array<ArrayBuffer>,
+  channels: number,
+): Pick<Picture, "channels" | "pixels"> {
   if (channels !== 1) return { channels, pixels };
   const rgb = new Uint8Array(pixels.length * 3);
   // A call for each pixel would take thirty times as long and block the daemon.
-  for (let i = 0, to = 0; i < pixels.length; i++, to += 3) rgb[to] = rgb[to + 1] = rgb[to + 2] = pixels[i]!;
+  for (let i = 0, to = 0; i < pixels.length; i++, to += 3) {
+    rgb[to] = rgb[to + 1] = rgb[to + 2] = pixels[i]!;
+  }
   return { channels: 3, pixels: rgb };
 }
 
 /**
- * The picture under `rgb` or `RGB` of a render payload: rows of columns of 1, 3 or 4 numbers. Undefined if there is none, or
- * rows differ. Numbers are truncated to integers from 0 to 255. (`JSON.parse` would create an array for each pixel.)
+ * The picture under `rgb` or `RGB` of a render payload: rows of columns of 1, 3 or 4 numbers.
+ * Undefined if there is none, or rows differ. Numbers are truncated to integers from 0 to 255.
+ * (`JSON.parse` would create an array for each pixel.)
  */
 export function pictureOfPayload(json: string): Picture | undefined {
   const found = /"(?:rgb|RGB)"\s*:\s*(?=\[)/.exec(json);
@@ -280,18 +304,27 @@ export function pictureOfPayload(json: string): Picture | undefined {
         next = json.charCodeAt(++at);
       } while (next >= 0x30 && next <= 0x39);
       // Skip the fraction.
-      while ((next >= 0x30 && next <= 0x39) || next === 0x2e || next === 0x65 || next === 0x2b || next === 0x2d) {
+      while (
+        (next >= 0x30 && next <= 0x39) || next === 0x2e || next === 0x65 || next === 0x2b ||
+        next === 0x2d
+      ) {
         next = json.charCodeAt(++at);
       }
       at--;
       if (count === numbers.length) return undefined;
       numbers[count++] = isNegative ? 0 : value;
-    } else if (char !== 0x2c && char !== 0x20 && char !== 0x2d && char !== 0x0a && char !== 0x0d && char !== 0x09) {
+    } else if (
+      char !== 0x2c && char !== 0x20 && char !== 0x2d && char !== 0x0a && char !== 0x0d &&
+      char !== 0x09
+    ) {
       return undefined;
     }
   }
   const width = deepest === 2 ? count / rows : columns / rows;
   const channels = deepest === 2 ? 1 : count / columns;
-  const isWhole = depth === 0 && rows > 0 && Number.isInteger(width) && width > 0 && [1, 3, 4].includes(channels);
-  return isWhole ? { width, height: rows, ...colored(numbers.slice(0, count), channels) } : undefined;
+  const isWhole = depth === 0 && rows > 0 && Number.isInteger(width) && width > 0 &&
+    [1, 3, 4].includes(channels);
+  return isWhole
+    ? { width, height: rows, ...colored(numbers.slice(0, count), channels) }
+    : undefined;
 }

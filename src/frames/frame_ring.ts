@@ -1,6 +1,6 @@
 /**
- * The original's ring of frames in shared memory, filled from render payloads, for live frames in the original's GUI. If a
- * worker has a ring of this name itself, that one stays.
+ * The original's ring of frames in shared memory, filled from render payloads, for live frames in
+ * the original's GUI. If a worker has a ring of this name itself, that one stays.
  */
 import type { Logger } from "../base/log.ts";
 import { parsedObject } from "../base/text/json_text.ts";
@@ -52,14 +52,20 @@ export class FrameRing {
     this.#arm(Math.max(0, this.#shownAt + INTERVAL_MS - performance.now()));
   }
 
-  /** Removes the ring. @param leftover an earlier proxy, killed together with its helper, may have left one */
+  /**
+   * Removes the ring. @param leftover an earlier proxy, killed together with its helper, may have
+   * left one
+   */
   async close(leftover: boolean): Promise<void> {
     clearTimeout(this.#timer);
     this.#busy = true;
     try {
       if (leftover) await this.#memory.drop(this.#name);
     } catch (error) {
-      this.#log.debug({ ring: this.#name, error: messageOf(error) }, "cannot determine whether a ring is left");
+      this.#log.debug(
+        { ring: this.#name, error: messageOf(error) },
+        "cannot determine whether a ring is left",
+      );
     }
     this.#memory[Symbol.dispose]();
   }
@@ -102,7 +108,10 @@ export class FrameRing {
     const ring = this.#ring!;
     const rate = 1000 / Math.max(1, performance.now() - this.#shownAt);
     const values = { ...rewards, stepsPerSecond: Number.isFinite(rate) ? rate : 0 };
-    return await this.#memory.write(this.#name, ringFrame(ring.shape, ++ring.frames, picture.pixels, values));
+    return await this.#memory.write(
+      this.#name,
+      ringFrame(ring.shape, ++ring.frames, picture.pixels, values),
+    );
   }
 
   #leave(trouble: string): number {
@@ -119,11 +128,15 @@ export class FrameRing {
 }
 
 /**
- * Removes rings that a worker made and left, because it was killed or does not clean up: otherwise the next attempt could
- * not make its own. A file of that name that is not a ring stays.
+ * Removes rings that a worker made and left, because it was killed or does not clean up: otherwise
+ * the next attempt could not make its own. A file of that name that is not a ring stays.
  * @param parts also those of Ray's workers (`RUN-w1` …)
  */
-export async function removeWorkersRings(runId: string, parts: boolean, log: Logger): Promise<void> {
+export async function removeWorkersRings(
+  runId: string,
+  parts: boolean,
+  log: Logger,
+): Promise<void> {
   using memory = new SharedMemory();
   try {
     const rests = ringsOf(runId, await memory.list(RING_PREFIX));
@@ -131,14 +144,20 @@ export async function removeWorkersRings(runId: string, parts: boolean, log: Log
       await memory.clear(ringName(runId) + rest, RING_MAGIC);
     }
   } catch (error) {
-    log.warn({ ring: ringName(runId), error: messageOf(error) }, "a ring that the worker left could not be removed");
+    log.warn(
+      { ring: ringName(runId), error: messageOf(error) },
+      "a ring that the worker left could not be removed",
+    );
   }
 }
 
 /** 0 for unknown values, as in the original. */
 function rewardsOf(framed: Framed): { reward: number; rollingReturn: number } {
   if ("totalReward" in framed) return { reward: 0, rollingReturn: Number(framed.totalReward) };
-  const { total_reward: total, episode_return: sum, episode_reward: also } = parsedObject(framed.infoJson) ?? {};
-  const rollingReturn = [total, sum, also].find((value) => typeof value === "number") as number | undefined;
+  const { total_reward: total, episode_return: sum, episode_reward: also } =
+    parsedObject(framed.infoJson) ?? {};
+  const rollingReturn = [total, sum, also].find((value) => typeof value === "number") as
+    | number
+    | undefined;
   return { reward: Number(framed.reward), rollingReturn: rollingReturn ?? 0 };
 }

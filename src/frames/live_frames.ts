@@ -1,9 +1,9 @@
 /**
- * Frames of live environments, while a client reads them: the newest frame of each run, from its shared-memory rings or, if
- * it has none, from the payloads of its stored steps and episodes. Frames that arrive faster than the client reads are
- * skipped.
- * A message: its length after these 4 bytes (u32, little endian), length of a JSON text (u32), the text, the pixels (for a
- * ring, only of the rows that have changed since the frame before).
+ * Frames of live environments, while a client reads them: the newest frame of each run, from its
+ * shared-memory rings or, if it has none, from the payloads of its stored steps and episodes.
+ * Frames that arrive faster than the client reads are skipped. A message: its length after these 4
+ * bytes (u32, little endian), length of a JSON text (u32), the text, the pixels (for a ring, only
+ * of the rows that have changed since the frame before).
  */
 import type { RunReader } from "../registry/run_reader.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
@@ -40,11 +40,14 @@ const POLL_MS = 2000;
 const IDLE_MS = 250;
 /** Interval of reading the run's step, for frames that name none. */
 const RUN_STEP_MS = 250;
-/** A picture is searched among this many newest records: the records of several agents may alternate. */
+/**
+ * A picture is searched among this many newest records: the records of several agents may
+ * alternate.
+ */
 const NEWEST_RECORDS = 8;
 /**
- * Bound on pictures kept for all readers of this daemon; beyond it, every picture is sent whole. Sixteen of 600 × 400 take
- * 12 MB.
+ * Bound on pictures kept for all readers of this daemon; beyond it, every picture is sent whole.
+ * Sixteen of 600 × 400 take 12 MB.
  */
 const MAX_KEPT_BYTES = 64 << 20;
 /** Bound on a payload without a picture, which is sent unchanged. */
@@ -90,7 +93,9 @@ class Ring implements Disposable {
     this.#core = core;
     this.#runId = runId;
     this.#rest = rest;
-    this.#reader = new RingReader({ read: (...ranges) => memory.read(ringName(runId + rest), ...ranges) });
+    this.#reader = new RingReader({
+      read: (...ranges) => memory.read(ringName(runId + rest), ...ranges),
+    });
   }
 
   async next(): Promise<Uint8Array<ArrayBuffer> | undefined> {
@@ -140,7 +145,16 @@ class Ring implements Disposable {
       this.#runStep = stepsReached(this.#core.records.summary(run_id)) || null;
     }
     const run_step = this.#runStep;
-    return { of: run_id + part, run_id, part, source: "ring" as const, n, at: now, ...NO_STEP, run_step };
+    return {
+      of: run_id + part,
+      run_id,
+      part,
+      source: "ring" as const,
+      n,
+      at: now,
+      ...NO_STEP,
+      run_step,
+    };
   }
 }
 
@@ -235,18 +249,25 @@ class Watched implements Disposable {
     const newest = records.head(this.#runId, kind);
     if (newest <= this.#shown[kind]) return undefined;
     const from = Math.max(this.#shown[kind], newest - NEWEST_RECORDS);
-    const record = records.read(this.#runId, kind, from, NEWEST_RECORDS).findLast((one) => renderPayloadOf(one) !== "");
+    const record = records.read(this.#runId, kind, from, NEWEST_RECORDS).findLast((one) =>
+      renderPayloadOf(one) !== ""
+    );
     this.#shown[kind] = newest;
     if (record === undefined) return undefined;
     const payload = renderPayloadOf(record);
     const picture: Picture | undefined = pictureOfPayload(payload);
     if (picture === undefined && payload.length > MAX_PAYLOAD) return undefined;
-    const { width, height, channels, pixels } = picture ?? { width: 0, height: 0, channels: 0, pixels: NOTHING };
+    const { width, height, channels, pixels } = picture ??
+      { width: 0, height: 0, channels: 0, pixels: NOTHING };
     const head: LiveFrame = {
       ...{ of: this.#runId, run_id: this.#runId, part: "", source: kind, n: record.seq },
       ...{ at: Number(BigInt(record.tsNs) / 1_000_000n), width, height, channels, rows: null },
       ...{ episode: record.episode, agent: record.agentId, ...placeOf(record), run_step: null },
-      ...{ rolling_return: null, steps_per_second: null, payload: picture === undefined ? parsed(payload) : null },
+      ...{
+        rolling_return: null,
+        steps_per_second: null,
+        payload: picture === undefined ? parsed(payload) : null,
+      },
     };
     return message(head, pixels);
   }

@@ -1,4 +1,7 @@
-/** Pictures of an environment: the records of a range with a picture, with their payload as the worker wrote it. */
+/**
+ * Pictures of an environment: the records of a range with a picture, with their payload as the
+ * worker wrote it.
+ */
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import type { z } from "zod";
 import { type FrameKind, renderPayloadOf } from "../records/render_payload.ts";
@@ -12,8 +15,8 @@ type Frame = z.infer<typeof PageFrame>;
 const SCAN_RECORDS = 2000;
 
 /**
- * At most `limit` frames after seq `since`, of steps or of episodes. `next` is the seq after which to continue: it advances
- * even when no record of the range has a picture.
+ * At most `limit` frames after seq `since`, of steps or of episodes. `next` is the seq after which
+ * to continue: it advances even when no record of the range has a picture.
  */
 export function framesOf(
   core: { records: TelemetryReader },
@@ -40,7 +43,9 @@ export function framesOf(
 }
 
 /** Step, reward and action shown with a frame; for an episode, its length and total reward. */
-export function placeOf(record: StoredStep | StoredEpisode): Pick<Frame, "step" | "reward" | "action"> {
+export function placeOf(
+  record: StoredStep | StoredEpisode,
+): Pick<Frame, "step" | "reward" | "action"> {
   return "step" in record
     ? { step: record.step, reward: finiteOrText(record.reward), action: parsed(record.actionJson) }
     : { step: record.steps, reward: finiteOrText(record.totalReward), action: null };

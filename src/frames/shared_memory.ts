@@ -1,12 +1,16 @@
 /**
- * Files of shared memory. Under a permission set the runtime opens nothing below /dev, so a child of the permitted /bin/sh
- * does: a perl process that reads and writes on request, while somebody needs it. It removes the files that it has created
- * when its input ends, also if the requesting process was killed. If the helper itself is killed, the next one reuses the
- * name: files created here have a mode that no other program uses, and are locked while their creator is alive.
+ * Files of shared memory. Under a permission set the runtime opens nothing below /dev, so a child
+ * of the permitted /bin/sh does: a perl process that reads and writes on request, while somebody
+ * needs it. It removes the files that it has created when its input ends, also if the requesting
+ * process was killed. If the helper itself is killed, the next one reuses the name: files created
+ * here have a mode that no other program uses, and are locked while their creator is alive.
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 
-/** Requests are lines, followed by bytes after `write`; answers are a length, a line feed and that many bytes. */
+/**
+ * Requests are lines, followed by bytes after `write`; answers are a length, a line feed and that
+ * many bytes.
+ */
 const HELPER = String.raw`
 use strict; use Fcntl qw(:DEFAULT :flock :seek);
 $SIG{$_} = "IGNORE" for qw(INT TERM HUP PIPE);
@@ -100,12 +104,14 @@ export class SharedMemory implements Disposable {
 
   /** Names that begin with `prefix`. */
   async list(prefix: string): Promise<string[]> {
-    return decoder.decode(await this.#request(`list ${prefix}`)).split("\n").filter((name) => name !== "");
+    return decoder.decode(await this.#request(`list ${prefix}`)).split("\n").filter((name) =>
+      name !== ""
+    );
   }
 
   /**
-   * Bytes of a plain file, the ranges joined, and its size; fewer if a range does not exist. undefined: there is no such
-   * plain file. The bytes are valid until the next request.
+   * Bytes of a plain file, the ranges joined, and its size; fewer if a range does not exist.
+   * undefined: there is no such plain file. The bytes are valid until the next request.
    */
   async read(
     name: string,
@@ -125,7 +131,9 @@ export class SharedMemory implements Disposable {
 
   /** Writes ranges to a file that was created here. @returns the reason of failure, or "" */
   async write(name: string, ranges: readonly Range[]): Promise<string> {
-    const line = ["write", name, ...ranges.flatMap(({ at, bytes }) => [at, bytes.length])].join(" ");
+    const line = ["write", name, ...ranges.flatMap(({ at, bytes }) => [at, bytes.length])].join(
+      " ",
+    );
     return decoder.decode(await this.#request(line, ranges.map(({ bytes }) => bytes)));
   }
 
@@ -134,7 +142,9 @@ export class SharedMemory implements Disposable {
     await this.#request(`drop ${name}`);
   }
 
-  /** Removes another program's plain file that begins with `magic` (no spaces), if this user may. */
+  /**
+   * Removes another program's plain file that begins with `magic` (no spaces), if this user may.
+   */
   async clear(name: string, magic: string): Promise<void> {
     await this.#request(`clear ${name} ${magic}`);
   }
@@ -147,24 +157,36 @@ export class SharedMemory implements Disposable {
   }
 
   /**
-   * One request after the other. @param capacity approximate length of the answer @throws MosaicError `failed_precondition` if
-   * the helper cannot run
+   * One request after the other. @param capacity approximate length of the answer @throws
+   * MosaicError `failed_precondition` if the helper cannot run
    */
-  #request(line: string, bodies: readonly Uint8Array[] = [], capacity = HEAD_BYTES): Promise<Uint8Array> {
+  #request(
+    line: string,
+    bodies: readonly Uint8Array[] = [],
+    capacity = HEAD_BYTES,
+  ): Promise<Uint8Array> {
     const response = this.#turn.then(async () => {
       let timer: ReturnType<typeof setTimeout> | undefined;
       const late = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`perl has not answered in ${LIMIT_MS / 1000} s`)), LIMIT_MS);
+        timer = setTimeout(
+          () => reject(new Error(`perl has not answered in ${LIMIT_MS / 1000} s`)),
+          LIMIT_MS,
+        );
       });
       try {
         this.#start();
         return await Promise.race([late, this.#exchange(line, bodies, capacity)]);
       } catch (error) {
         this[Symbol.dispose]();
-        throw new MosaicError("failed_precondition", `shared memory cannot be reached: ${messageOf(error)}`, {
-          hint: "mosaic reads and writes /dev/shm by perl: install it (Debian: perl-base), or start it again.",
-          cause: error,
-        });
+        throw new MosaicError(
+          "failed_precondition",
+          `shared memory cannot be reached: ${messageOf(error)}`,
+          {
+            hint:
+              "mosaic reads and writes /dev/shm by perl: install it (Debian: perl-base), or start it again.",
+            cause: error,
+          },
+        );
       } finally {
         clearTimeout(timer);
       }
@@ -173,7 +195,11 @@ export class SharedMemory implements Disposable {
     return response;
   }
 
-  async #exchange(line: string, bodies: readonly Uint8Array[], capacity: number): Promise<Uint8Array> {
+  async #exchange(
+    line: string,
+    bodies: readonly Uint8Array[],
+    capacity: number,
+  ): Promise<Uint8Array> {
     await this.#in!.write(encoder.encode(`${line}\n`));
     for (const body of bodies) await this.#in!.write(body);
     return await this.#answer(capacity);

@@ -1,15 +1,18 @@
 /** Reports when the files of a directory may have grown. */
 import { watchDirectory } from "../os/files/untrusted.ts";
 
-/** `alone`: if the kernel gives no notifications (their number is limited). `besides`: a safety net beside notifications. */
+/**
+ * `alone`: if the kernel gives no notifications (their number is limited). `besides`: a safety net
+ * beside notifications.
+ */
 const POLL_MS = { alone: 50, besides: 1000 };
 
 /**
- * Calls `changed` after changes below `directory`, and at intervals without any. It waits for the next notification only
- * when the last one was handled.
- * Still, notifications of a busy worker are expensive: the runtime's own thread takes every one and resolves its path, a
- * tenth of the processor time of a fast worker's proxy. So a reader that notices the growth anyway disarms the watch until
- * it has caught up.
+ * Calls `changed` after changes below `directory`, and at intervals without any. It waits for the
+ * next notification only when the last one was handled. Still, notifications of a busy worker are
+ * expensive: the runtime's own thread takes every one and resolves its path, a tenth of the
+ * processor time of a fast worker's proxy. So a reader that notices the growth anyway disarms the
+ * watch until it has caught up.
  */
 export class GrowthWatch {
   readonly #directory: string;
@@ -29,8 +32,8 @@ export class GrowthWatch {
   }
 
   /**
-   * Reports the next growth. Changes while it was disarmed are reported at once: the reader may have missed the last of
-   * them.
+   * Reports the next growth. Changes while it was disarmed are reported at once: the reader may
+   * have missed the last of them.
    */
   arm(): void {
     if (this.#mode === "disarmed") {

@@ -1,6 +1,7 @@
 /**
- * When a journal grew: so lines that are delivered late (the daemon was away, a backlog) get the time at which they were
- * written, not that of their arrival. Bounded: of many samples, every second one of the older half is kept.
+ * When a journal grew: so lines that are delivered late (the daemon was away, a backlog) get the
+ * time at which they were written, not that of their arrival. Bounded: of many samples, every
+ * second one of the older half is kept.
  */
 
 /** More often is no more exact: a line is written up to this long before its growth is noticed. */

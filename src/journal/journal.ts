@@ -1,6 +1,6 @@
 /**
- * Reads a worker's standard output, which is a file: the journal. Every position can be read again at any time, so memory
- * holds only the chunk that is being parsed.
+ * Reads a worker's standard output, which is a file: the journal. Every position can be read again
+ * at any time, so memory holds only the chunk that is being parsed.
  */
 
 import { Lines } from "../readers/lines/lines.ts";
@@ -12,16 +12,25 @@ export interface JournalChunk {
   to: number;
   /** Valid until the next chunk is requested: they are in the journal's own buffer. */
   lines: Lines;
-  /** Number of skipped lines that are too long for any message; such a line is passed in several chunks, and counted once. */
+  /**
+   * Number of skipped lines that are too long for any message; such a line is passed in several
+   * chunks, and counted once.
+   */
   overlong: number;
   /** Why the line between the two positions is left out: it could not be delivered. */
   passedOver?: string;
-  /** Nothing between the two positions can be read any more; `bytes` is null if the amount is unknown. */
+  /**
+   * Nothing between the two positions can be read any more; `bytes` is null if the amount is
+   * unknown.
+   */
   lost?: { why: string; bytes: number | null };
 }
 
 export interface JournalBounds {
-  /** A chunk ends after this many lines or bytes, whichever comes first; a longer line is a chunk of its own. */
+  /**
+   * A chunk ends after this many lines or bytes, whichever comes first; a longer line is a chunk of
+   * its own.
+   */
   lines: number;
   bytes: number;
   /** A longer line is skipped. */
@@ -29,8 +38,9 @@ export interface JournalBounds {
 }
 
 /**
- * Many lines share the cost of a message, its transaction and its acknowledgement: as many as the steps of one block. The
- * daemon takes a millisecond or two to store them, during which it does nothing else.
+ * Many lines share the cost of a message, its transaction and its acknowledgement: as many as the
+ * steps of one block. The daemon takes a millisecond or two to store them, during which it does
+ * nothing else.
  */
 export const JOURNAL_BOUNDS: JournalBounds = { lines: 4096, bytes: 1 << 20, lineBytes: 64 << 20 };
 
@@ -49,9 +59,14 @@ export class Journal {
   #bytes = new Uint8Array(0);
   #start = 0;
   #end = 0;
-  /** While an overlong line is skipped: position up to which no newline was found, and whether the line is counted. */
+  /**
+   * While an overlong line is skipped: position up to which no newline was found, and whether the
+   * line is counted.
+   */
   #skimmed: { to: number; counted: boolean } | undefined;
-  /** The next chunk may begin within an overlong line, of which an earlier reader has passed a part. */
+  /**
+   * The next chunk may begin within an overlong line, of which an earlier reader has passed a part.
+   */
   #mayBeWithin = false;
   /** Bytes of a line whose end is not written yet. */
   #unended = 0;
@@ -75,8 +90,8 @@ export class Journal {
   }
 
   /**
-   * The journal ends at the file's current end, even if other processes (a grandchild that holds the file open) still
-   * append.
+   * The journal ends at the file's current end, even if other processes (a grandchild that holds
+   * the file open) still append.
    */
   endHere(): void {
     this.#file.endHere();
@@ -87,7 +102,10 @@ export class Journal {
     this.#limit = position;
   }
 
-  /** Bytes that were read and cannot be delivered before the worker ends their line: holding it would keep them back for ever. */
+  /**
+   * Bytes that were read and cannot be delivered before the worker ends their line: holding it
+   * would keep them back for ever.
+   */
   get unended(): number {
     return this.#unended;
   }
@@ -123,10 +141,11 @@ export class Journal {
     if (this.#mayBeWithin) this.#findBeginning();
     if (this.#skimmed !== undefined) return this.#skim(final);
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
-    // Bytes after a loss are not read behind buffered lines: those are delivered, or dropped with the loss, first.
+    // Bytes after a loss are not read behind buffered lines: those are delivered, or dropped with
+    // the loss, first.
     const isReadable = this.#position + (this.#end - this.#start) >= this.#file.readableFrom;
-    // Smaller chunks would mean more messages and smaller blocks, so the buffer is filled; but a small chunk needs no full
-    // buffer.
+    // Smaller chunks would mean more messages and smaller blocks, so the buffer is filled; but a
+    // small chunk needs no full buffer.
     const least = Math.min(most, this.#bounds.bytes);
     if (isReadable && (this.#wantsMore || this.#end - this.#start < least)) this.#fill(want);
     this.#wantsMore = false;
@@ -231,7 +250,8 @@ export class Journal {
       const overlong = counted ? 0 : 1;
       if (newline < 0 && read > 0) {
         this.#skimmed = { to: at + read, counted };
-        // Passed in parts: otherwise the journal of a worker that never ends a line could never be given back.
+        // Passed in parts: otherwise the journal of a worker that never ends a line could never be
+        // given back.
         if (at + read - from <= this.#bounds.lineBytes) continue;
         this.#position = at + read;
         this.#skimmed = { to: at + read, counted: true };
@@ -253,8 +273,9 @@ export class Journal {
 }
 
 /**
- * A progress bar is one line without an end: it moves by carriage returns. If it is longer than a chunk, its last return
- * within a chunk's length ends a line, wherever its newline is, so that every reader sees the same lines.
+ * A progress bar is one line without an end: it moves by carriage returns. If it is longer than a
+ * chunk, its last return within a chunk's length ends a line, wherever its newline is, so that
+ * every reader sees the same lines.
  */
 function endOfBar(held: Uint8Array, longest: number): number | undefined {
   if (held.length <= longest || held[0] === BRACE) return undefined;

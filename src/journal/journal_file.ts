@@ -1,18 +1,20 @@
 /**
  * The journal's file, seen as positions that only grow, whatever other processes do to the file:
  * - renamed in its directory (log rotation): it is found by its inode
- * - removed or moved away: reading continues through a descriptor of this process or (if permissions allow) of the worker;
- *   without one, unread bytes are lost
- * - shortened or overwritten: the positions of later bytes follow all earlier ones; unread bytes of the old content are lost
- * A change is detected if the file is shorter than before, or if its first bytes or the bytes read last differ. Both are
- * compared after each read, so that bytes are never joined to others that they do not follow. If the worker could truncate
- * the file by its name, the file has a header (journal_header.ts), so that truncation is detected even if nothing was read
- * before.
- * If the beginning of a changed file differs, all of its content is new (the file was truncated). Otherwise the content
- * counts as the rest of the old: a record may rather be lost than stored twice. Every change is reported as a record with
- * the lost range of positions; if the amount is unknown, the range is one position.
- * The stored part may be packed (pack_journal.ts) and is read from there. In the file it is a hole after the compared first
- * bytes. A file that another process has changed is never packed.
+ * - removed or moved away: reading continues through a descriptor of this process or (if
+ *   permissions allow) of the worker; without one, unread bytes are lost
+ * - shortened or overwritten: the positions of later bytes follow all earlier ones; unread bytes of
+ *   the old content are lost
+ * A change is detected if the file is shorter than before, or if its first bytes or the bytes read
+ * last differ. Both are compared after each read, so that bytes are never joined to others that
+ * they do not follow. If the worker could truncate the file by its name, the file has a header
+ * (journal_header.ts), so that truncation is detected even if nothing was read before. If the
+ * beginning of a changed file differs, all of its content is new (the file was truncated).
+ * Otherwise the content counts as the rest of the old: a record may rather be lost than stored
+ * twice. Every change is reported as a record with the lost range of positions; if the amount is
+ * unknown, the range is one position. The stored part may be packed (pack_journal.ts) and is read
+ * from there. In the file it is a hole after the compared first bytes. A file that another process
+ * has changed is never packed.
  *
  * The file is one of (`Holding`):
  *
@@ -22,8 +24,8 @@
  * | `unopened` | `gone` | the worker was started, and the file is nowhere |
  * | `open` | `unopened` | `close` |
  *
- * Its positions and first bytes, for the next proxy, are one of (`Kept`): `unread`, `saved`, or `unsaved` (the last try to
- * write them failed; each look at the file tries again).
+ * Its positions and first bytes, for the next proxy, are one of (`Kept`): `unread`, `saved`, or
+ * `unsaved` (the last try to write them failed; each look at the file tries again).
  */
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -67,7 +69,10 @@ export interface JournalOrigin {
 }
 
 interface Shift {
-  /** The journal position of the file's offset `skip`; earlier bytes were read, or cannot be read any more. */
+  /**
+   * The journal position of the file's offset `skip`; earlier bytes were read, or cannot be read
+   * any more.
+   */
   base: number;
   skip: number;
   /** Why earlier bytes cannot be read any more. */
@@ -94,8 +99,8 @@ function textOf({ dev, ino }: { dev: number; ino: number | null }): string {
 }
 
 /**
- * Creates the file for a worker that is not started yet. The wrapper opens it and then removes the write permission; if that
- * does not prevent opening it (for root), the file gets a header.
+ * Creates the file for a worker that is not started yet. The wrapper opens it and then removes the
+ * write permission; if that does not prevent opening it (for root), the file gets a header.
  */
 export function createJournal(path: string, shiftPath: string): void {
   quarantineFile(path);
@@ -109,12 +114,16 @@ export function createJournal(path: string, shiftPath: string): void {
   // An earlier try was interrupted while writing the header.
   if (size < JOURNAL_HEADER.length) {
     file.truncateSync(0);
-    for (let done = 0; done < JOURNAL_HEADER.length;) done += file.writeSync(JOURNAL_HEADER.subarray(done));
+    for (let done = 0; done < JOURNAL_HEADER.length;) {
+      done += file.writeSync(JOURNAL_HEADER.subarray(done));
+    }
   }
   writeShift(shiftPath, { ...NO_SHIFT, skip: JOURNAL_HEADER.length }, JOURNAL_HEADER, true);
 }
 
-type Opened = Pick<RegularFile, "readSync" | "close"> & { stat(): { dev: number; ino: number | null; size: number } };
+type Opened = Pick<RegularFile, "readSync" | "close"> & {
+  stat(): { dev: number; ino: number | null; size: number };
+};
 
 /** As a proxy opens it (untrusted.ts). */
 class OpenedInProxy implements Opened {
@@ -153,7 +162,9 @@ export class JournalFile {
   readonly #packed: PackedLog;
   #holding: Holding = { t: "unopened" };
   #shift: Shift = NO_SHIFT;
-  /** Of the shift and the head; they are written before the worker starts, and by earlier proxies. */
+  /**
+   * Of the shift and the head; they are written before the worker starts, and by earlier proxies.
+   */
   #kept: Kept = "unread";
   /** The largest position that is known to have existed. */
   #known = 0;
@@ -168,7 +179,10 @@ export class JournalFile {
   /** The bytes read last, and their offset in the file. */
   #mark = { offset: 0, bytes: NOTHING as Uint8Array };
 
-  /** @param options.origin undefined while no worker was started: then a missing file just does not exist yet */
+  /**
+   * @param options.origin undefined while no worker was started: then a missing file just does not
+   * exist yet
+   */
   constructor(
     path: string,
     options: {
@@ -187,17 +201,35 @@ export class JournalFile {
     this.#packed = new PackedLog(path, options.render);
   }
 
-  static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: Logger): JournalFile {
-    return new JournalFile(files.stdout(attempt), { shiftPath: files.journalShift(attempt), origin, log });
+  static of(
+    files: RunFiles,
+    attempt: number,
+    origin: () => JournalOrigin | undefined,
+    log: Logger,
+  ): JournalFile {
+    return new JournalFile(files.stdout(attempt), {
+      shiftPath: files.journalShift(attempt),
+      origin,
+      log,
+    });
   }
 
-  /** The file of an attempt, with its proxies' positions, for a reader that is not a proxy: it writes nothing. */
+  /**
+   * The file of an attempt, with its proxies' positions, for a reader that is not a proxy: it
+   * writes nothing.
+   */
   static left(files: RunFiles, attempt: number, render?: Render): JournalFile {
     const shiftPath = files.journalShift(attempt);
-    const { journal: inode, startedAt = NaN } = workerRecordIn(readRecord(files.workerFile(attempt))) ?? {};
+    const { journal: inode, startedAt = NaN } =
+      workerRecordIn(readRecord(files.workerFile(attempt))) ?? {};
     // Not through a process: the worker may have ended, and its group's number belong to others.
     const origin = () => inode === undefined ? undefined : { inode, group: undefined, startedAt };
-    return new JournalFile(files.stdout(attempt), { shiftPath, origin, readOnly: true, ...(render && { render }) });
+    return new JournalFile(files.stdout(attempt), {
+      shiftPath,
+      origin,
+      readOnly: true,
+      ...(render && { render }),
+    });
   }
 
   /** Earlier bytes cannot be read any more. */
@@ -224,13 +256,19 @@ export class JournalFile {
     if (file === undefined) return this.#sizeWithout();
     if (this.#kept === "unsaved") this.#save();
     const size = this.#sizeOf(file);
-    // The position of a change is known only after a caller has said up to where everything was read.
-    if (this.#positionKnown && (this.#end(size) < this.#known || this.#hasChanged(file))) return this.#notice(file);
+    // The position of a change is known only after a caller has said up to where everything was
+    // read.
+    if (this.#positionKnown && (this.#end(size) < this.#known || this.#hasChanged(file))) {
+      return this.#notice(file);
+    }
     this.#known = this.#seen = this.#end(size);
     return this.#known;
   }
 
-  /** Bytes appended from now on do not belong to the journal. A file offset, because positions may be unknown yet. */
+  /**
+   * Bytes appended from now on do not belong to the journal. A file offset, because positions may
+   * be unknown yet.
+   */
   endHere(): void {
     this.#most = this.#open()?.stat().size ?? Infinity;
   }
@@ -255,15 +293,16 @@ export class JournalFile {
   }
 
   /**
-   * What `use` returns. If the worker has put something else, or a link, in the place of the packed part, or has forbidden
-   * to read it, a reader gets an error, but a proxy gets `otherwise` and continues with the journal alone, because its run
-   * must end.
+   * What `use` returns. If the worker has put something else, or a link, in the place of the packed
+   * part, or has forbidden to read it, a reader gets an error, but a proxy gets `otherwise` and
+   * continues with the journal alone, because its run must end.
    */
   #withPacked<T>(use: (packed: PackedLog) => T, otherwise: T): T {
     try {
       return use(this.#packed);
     } catch (error) {
-      const isReplaced = error instanceof MosaicError || error instanceof Deno.errors.PermissionDenied;
+      const isReplaced = error instanceof MosaicError ||
+        error instanceof Deno.errors.PermissionDenied;
       if (this.#readOnly || !isReplaced) throw error;
       return otherwise;
     }
@@ -289,17 +328,20 @@ export class JournalFile {
 
   #hasChanged(file: Opened): boolean {
     const { offset, bytes } = this.#mark;
-    return !(isAt(file, offset, bytes) || this.#isPackedAt(offset, bytes)) || !isAt(file, 0, this.#head);
+    return !(isAt(file, offset, bytes) || this.#isPackedAt(offset, bytes)) ||
+      !isAt(file, 0, this.#head);
   }
 
   /**
-   * For a reader that is not the journal's proxy, the bytes that it read last may have become a hole: the proxy has packed
-   * them.
+   * For a reader that is not the journal's proxy, the bytes that it read last may have become a
+   * hole: the proxy has packed them.
    */
   #isPackedAt(offset: number, bytes: Uint8Array): boolean {
     if (!this.#readOnly || offset + bytes.length > this.#packedEnd()) return false;
     const now = new Uint8Array(bytes.length);
-    for (let done = 0; done < now.length;) done += this.#packed.read(offset + done, now.subarray(done));
+    for (let done = 0; done < now.length;) {
+      done += this.#packed.read(offset + done, now.subarray(done));
+    }
     return now.every((byte, i) => byte === bytes[i]);
   }
 
@@ -340,7 +382,8 @@ export class JournalFile {
       return 0;
     }
     if (read === 0) return 0;
-    // Its proxy has packed these bytes meanwhile (this process is not its proxy), so they may be a hole.
+    // Its proxy has packed these bytes meanwhile (this process is not its proxy), so they may be a
+    // hole.
     if (offset < this.#packedEnd()) return this.read(position, into);
     this.#known = this.#seen = Math.max(this.#known, position + read);
     this.#remember(offset, into.subarray(0, read));
@@ -371,7 +414,8 @@ export class JournalFile {
     const file = this.#regular();
     this.#load();
     const origin = this.#origin();
-    const isIt = file !== undefined && (origin?.inode === undefined || textOf(file.stat()) === origin.inode);
+    const isIt = file !== undefined &&
+      (origin?.inode === undefined || textOf(file.stat()) === origin.inode);
     if (!isIt && origin?.inode !== undefined) {
       const held = this.#elsewhere(file, { ...origin, inode: origin.inode });
       if (held !== undefined) {
@@ -379,8 +423,8 @@ export class JournalFile {
         return { t: "open", file: held };
       }
     }
-    // Another file in its place is a copy (of a moved directory), or it is shorter than what was read, which is detected
-    // later.
+    // Another file in its place is a copy (of a moved directory), or it is shorter than what was
+    // read, which is detected later.
     if (file !== undefined) return { t: "open", file };
     return { t: origin === undefined ? "unopened" : "gone" };
   }
@@ -389,21 +433,28 @@ export class JournalFile {
    * The journal that was there: under another name, or in the hands of a process of the group.
    * @param now what is in its place
    */
-  #elsewhere(now: Opened | undefined, origin: JournalOrigin & { inode: string }): Opened | undefined {
+  #elsewhere(
+    now: Opened | undefined,
+    origin: JournalOrigin & { inode: string },
+  ): Opened | undefined {
     const { group, inode, startedAt = NaN } = origin;
     const isCopy = now !== undefined && this.#head.length > 0 && isAt(now, 0, this.#head);
     const renamed = isCopy ? undefined : this.#renamed(inode, startedAt);
     if (renamed !== undefined) return renamed;
     const held = heldBy(group, inode);
     if (held !== undefined) {
-      this.#log?.warn({ path: this.#path }, "the journal was removed or replaced; it is read through the worker's end");
+      this.#log?.warn(
+        { path: this.#path },
+        "the journal was removed or replaced; it is read through the worker's end",
+      );
     }
     return held;
   }
 
   /**
-   * The number may be another file's by now (the journal was removed, or the directory is a restored copy), so the beginning
-   * counts, too; if nothing was read yet, that the file is older than the worker.
+   * The number may be another file's by now (the journal was removed, or the directory is a
+   * restored copy), so the beginning counts, too; if nothing was read yet, that the file is older
+   * than the worker.
    */
   #renamed(inode: string, startedAt: number): Opened | undefined {
     const logs = parentOf(this.#path);
@@ -411,7 +462,8 @@ export class JournalFile {
       for (const { name, isFile } of entriesOf(logs, parentOf(logs))) {
         const path = `${logs}/${name}`;
         if (!isFile || path === this.#path || inodeOf(path) !== inode) continue;
-        const isOld = this.#head.length > 0 || (infoOf(path)?.birthtime?.getTime() ?? Infinity) <= startedAt;
+        const isOld = this.#head.length > 0 ||
+          (infoOf(path)?.birthtime?.getTime() ?? Infinity) <= startedAt;
         const file = isOld ? this.#regular(path) : undefined;
         if (file !== undefined && textOf(file.stat()) === inode && isAt(file, 0, this.#head)) {
           this.#log?.warn(
@@ -423,13 +475,17 @@ export class JournalFile {
         file?.close();
       }
     } catch (error) {
-      // The directory is gone, or the worker has put a link in its place: nothing in it is the journal.
+      // The directory is gone, or the worker has put a link in its place: nothing in it is the
+      // journal.
       if (!(error instanceof Deno.errors.NotFound || error instanceof MosaicError)) throw error;
     }
     return undefined;
   }
 
-  /** Anything but a regular file in the journal's place is no journal. Only a proxy may wait for a FIFO. */
+  /**
+   * Anything but a regular file in the journal's place is no journal. Only a proxy may wait for a
+   * FIFO.
+   */
   #regular(path = this.#path): Opened | undefined {
     try {
       if (this.#readOnly) return openRegularLog(path);
@@ -442,12 +498,18 @@ export class JournalFile {
   }
 
   /**
-   * Gives bytes that are read from now on positions after all earlier ones. @param unseen the end of the earlier bytes is
-   * unknown
+   * Gives bytes that are read from now on positions after all earlier ones. @param unseen the end
+   * of the earlier bytes is unknown
    */
   #shiftTo(skip: number, why: string, unseen: boolean): void {
     const base = Math.max(this.#known, this.#shift.base) + 1;
-    this.#shift = { base, skip, why, gone: this.#holding.t === "gone", unseen: unseen || this.#seen < this.#known };
+    this.#shift = {
+      base,
+      skip,
+      why,
+      gone: this.#holding.t === "gone",
+      unseen: unseen || this.#seen < this.#known,
+    };
     this.#known = base;
     this.#log?.error({ path: this.#path, position: base }, `${why}; unread output is lost`);
     this.#save(true);
@@ -476,15 +538,22 @@ export class JournalFile {
       const { base, skip, why, gone, unseen, head } = JSON.parse(text) as Shift & { head?: string };
       if (![base, skip].every((n) => Number.isSafeInteger(n) && n >= 0)) return;
       this.#shift = { base, skip, why: String(why), gone: gone === true, unseen: unseen === true };
-      if (typeof head === "string") this.#head = Uint8Array.from(atob(head), (c) => c.charCodeAt(0));
+      if (typeof head === "string") {
+        this.#head = Uint8Array.from(atob(head), (c) => c.charCodeAt(0));
+      }
     } catch (error) {
-      this.#log?.error({ error: messageOf(error), path: this.#shiftPath }, "the journal's positions cannot be read");
+      this.#log?.error(
+        { error: messageOf(error), path: this.#shiftPath },
+        "the journal's positions cannot be read",
+      );
     }
   }
 }
 
 function writeShift(path: string, shift: Shift, head: Uint8Array, durable: boolean): void {
-  writeRecord(path, JSON.stringify({ ...shift, head: btoa(String.fromCharCode(...head)) }), { durable });
+  writeRecord(path, JSON.stringify({ ...shift, head: btoa(String.fromCharCode(...head)) }), {
+    durable,
+  });
 }
 
 function isAt(file: Opened, offset: number, bytes: Uint8Array): boolean {
@@ -494,13 +563,18 @@ function isAt(file: Opened, offset: number, bytes: Uint8Array): boolean {
   return read === bytes.length && now.every((byte, i) => byte === bytes[i]);
 }
 
-/** The file through the standard output of a process of the group; undefined if none has it open, or it cannot be seen. */
+/**
+ * The file through the standard output of a process of the group; undefined if none has it open, or
+ * it cannot be seen.
+ */
 function heldBy(group: number | undefined, inode: string): Opened | undefined {
   if (group === undefined) return undefined;
   for (const pid of groupMembers(group)) {
     try {
       const path = `/proc/${pid}/fd/1`;
-      if (textOf(Deno.statSync(path)) === inode) return new OpenedInProxy(Deno.openSync(path, { read: true }));
+      if (textOf(Deno.statSync(path)) === inode) {
+        return new OpenedInProxy(Deno.openSync(path, { read: true }));
+      }
     } catch {
       // The process has ended, or its files are not readable.
     }

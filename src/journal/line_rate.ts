@@ -10,7 +10,10 @@ export class LineRate {
     this.#perSecond = perSecond;
   }
 
-  /** @returns how many of `bytes` to show now, and the number of lines to suppress. @param now in seconds */
+  /**
+   * @returns how many of `bytes` to show now, and the number of lines to suppress. @param now in
+   * seconds
+   */
   admit(bytes: Uint8Array, now: number): { show: number; suppressedLines: number } {
     const second = Math.floor(now);
     if (second !== this.#second) {

@@ -1,7 +1,8 @@
 /**
- * Frees the disk space of a journal (docs/explanation/architecture.md, "What becomes of a journal"). Stored parts are packed into the
- * file beside the journal; when that is synced to disk, the journal's own blocks are freed. So at every moment the worker's
- * whole output is on disk, in one of the two, whatever happens to the database. The first and the last bytes stay in the
+ * Frees the disk space of a journal (docs/explanation/architecture.md, "What becomes of a
+ * journal"). Stored parts are packed into the file beside the journal; when that is synced to disk,
+ * the journal's own blocks are freed. So at every moment the worker's whole output is on disk, in
+ * one of the two, whatever happens to the database. The first and the last bytes stay in the
  * journal: they identify it, and `head` and `tail` show them.
  */
 import { messageOf } from "../base/errors.ts";
@@ -10,7 +11,13 @@ import { parentOf, syncDirectory } from "../os/files/files.ts";
 import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "./packed_log.ts";
 import { shellOutputLater } from "../os/processes/external_program.ts";
 import { infoOf, openRegularLog, type RegularFile } from "../os/files/untrusted.ts";
-import { createFile, openLogForWriting, removeFile, removeRegular, renameFile } from "../os/files/untrusted_changes.ts";
+import {
+  createFile,
+  openLogForWriting,
+  removeFile,
+  removeRegular,
+  renameFile,
+} from "../os/files/untrusted_changes.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";
 
 const HEAD_BYTES = HOLE_BYTES;
@@ -23,8 +30,8 @@ const RARELY = 8;
 const LEAST_BYTES = 256 << 10;
 
 /**
- * The wrapper has removed the write permission from the journal, and making a hole is a write. The file is named by this
- * process's descriptor, because a worker may put a link in its place.
+ * The wrapper has removed the write permission from the journal, and making a hole is a write. The
+ * file is named by this process's descriptor, because a worker may put a link in its place.
  */
 const MAKE_HOLE = `
 chmod 600 "/proc/$0/fd/$1"
@@ -34,7 +41,10 @@ chmod 400 "/proc/$0/fd/$1"
 exit $_code
 `;
 
-/** The file that is packed: its size, and which part may be packed; undefined if the file was replaced. */
+/**
+ * The file that is packed: its size, and which part may be packed; undefined if the file was
+ * replaced.
+ */
 export type Packable = Pick<JournalFile, "size" | "packable">;
 
 export interface PackerOptions {
@@ -71,7 +81,9 @@ export class JournalPacker {
   /** The journal is stored up to a position: packs in the background if there is enough. */
   stored(position: number): void {
     if (this.#running !== undefined || position < this.#next) return;
-    this.#running = this.#round(position, this.#roundBytes).finally(() => this.#running = undefined);
+    this.#running = this.#round(position, this.#roundBytes).finally(() =>
+      this.#running = undefined
+    );
   }
 
   /** Resolves when no background work is left. */
@@ -99,7 +111,10 @@ export class JournalPacker {
         // Otherwise a hole would be packed in the place of data.
         this.#next = Infinity;
         const path = packedPath(this.#path);
-        this.#log.warn({ path }, "the packed log was removed, or its end is damaged: no more is packed");
+        this.#log.warn(
+          { path },
+          "the packed log was removed, or its end is damaged: no more is packed",
+        );
         return;
       }
       const isWorthIt = opened.to - packed.end() >= least && !packed.isFull();
@@ -120,7 +135,12 @@ export class JournalPacker {
       if (this.#makesHoles) return;
       // Permanent (a file system without holes), or temporary (a full disk).
       this.#next = position + RARELY * this.#roundBytes;
-      if (madeHoles) this.#log.info({ path: this.#path }, "cannot free parts of the journal on this file system now");
+      if (madeHoles) {
+        this.#log.info(
+          { path: this.#path },
+          "cannot free parts of the journal on this file system now",
+        );
+      }
     });
   }
 
@@ -129,11 +149,16 @@ export class JournalPacker {
     try {
       await work();
     } catch (error) {
-      this.#log.warn({ path: this.#path, error: messageOf(error) }, "the journal cannot be packed now");
+      this.#log.warn(
+        { path: this.#path, error: messageOf(error) },
+        "the journal cannot be packed now",
+      );
     }
   }
 
-  #open(position: number): { file: RegularFile; inode: string; to: number; [Symbol.dispose](): void } | undefined {
+  #open(
+    position: number,
+  ): { file: RegularFile; inode: string; to: number; [Symbol.dispose](): void } | undefined {
     const journal = this.#journal.packable(position);
     const file = journal && openRegularLog(this.#path);
     if (file === undefined) return undefined;
@@ -151,7 +176,9 @@ export class JournalPacker {
     return undefined;
   }
 
-  /** Appends what is missing, and syncs everything, including what an earlier process left unsynced. */
+  /**
+   * Appends what is missing, and syncs everything, including what an earlier process left unsynced.
+   */
   async #pack(journal: RegularFile, packed: PackedLog, to: number): Promise<void> {
     let from = packed.end();
     // A chunk that an earlier process has begun and not completed is written again.
@@ -175,7 +202,9 @@ export class JournalPacker {
       await file.truncate(begin);
       throw error;
     }
-    if (packed.wholeBytes() < at) throw new Error(`${packedPath(this.#path)} was changed by somebody else`);
+    if (packed.wholeBytes() < at) {
+      throw new Error(`${packedPath(this.#path)} was changed by somebody else`);
+    }
     syncDirectory(parentOf(this.#path));
   }
 
@@ -209,8 +238,8 @@ function blocks(bytes: number): number {
 }
 
 /**
- * Packs a log that does not grow any more: standard error, or a journal whose proxy was killed before it had packed it. If
- * it is packed already, or was changed since, it stays as it is.
+ * Packs a log that does not grow any more: standard error, or a journal whose proxy was killed
+ * before it had packed it. If it is packed already, or was changed since, it stays as it is.
  * @param journal the log as a journal, if it is one: a changed one is not packed
  */
 export async function packEndedLog(

@@ -1,26 +1,35 @@
 /**
- * A log whose older part is packed (docs/explanation/architecture.md, "What becomes of a journal"): `NAME.zst` beside the log has its
- * bytes from 0 on, compressed in chunks, and the log itself is a hole there. Readers see one file of one length. Each chunk
- * is a zstd frame with a checksum after a skippable frame that describes it, so `zstdcat` prints everything. Damage affects
- * only its chunk. When the log is complete, a chunk may be thinned: then its skippable frame contains data from which a
- * reader's `Render` restores the bytes.
+ * A log whose older part is packed (docs/explanation/architecture.md, "What becomes of a journal"):
+ * `NAME.zst` beside the log has its bytes from 0 on, compressed in chunks, and the log itself is a
+ * hole there. Readers see one file of one length. Each chunk is a zstd frame with a checksum after
+ * a skippable frame that describes it, so `zstdcat` prints everything. Damage affects only its
+ * chunk. When the log is complete, a chunk may be thinned: then its skippable frame contains data
+ * from which a reader's `Render` restores the bytes.
  */
 import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import { headerLength, JOURNAL_HEADER } from "./journal_header.ts";
 import { parentOf, syncDirectory } from "../os/files/files.ts";
 import { openRegularLog, type RegularFile } from "../os/files/untrusted.ts";
-import { createFile, openLogForWriting, removeFile, renameFile } from "../os/files/untrusted_changes.ts";
+import {
+  createFile,
+  openLogForWriting,
+  removeFile,
+  renameFile,
+} from "../os/files/untrusted_changes.ts";
 
 export const CHUNK_BYTES = 1 << 20;
 /** A larger chunk is not mosaic's. */
 const MAX_CHUNK_BYTES = 16 << 20;
-/** Bound on the chunks of one log (128 GiB of it; the rest is not packed), and on remembered chunks of all logs. */
+/**
+ * Bound on the chunks of one log (128 GiB of it; the rest is not packed), and on remembered chunks
+ * of all logs.
+ */
 const MAX_CHUNKS = 1 << 17;
 
 /**
- * Magic number of a skippable frame and its length; the tag; CRC-32 of what follows: from (64 bits), length, packed length
- * (32 bits each).
+ * Magic number of a skippable frame and its length; the tag; CRC-32 of what follows: from (64
+ * bits), length, packed length (32 bits each).
  */
 const HEADER_BYTES = 32;
 const MAGIC = Uint8Array.of(0x5c, 0x2a, 0x4d, 0x18);
@@ -28,9 +37,15 @@ const TAG_AT = 8;
 const [WHOLE, THIN] = ["mlog", "mref"] as const;
 const CRC_AT = TAG_AT + WHOLE.length;
 const FIELDS_AT = CRC_AT + 4;
-/** Bytes read at once in the search for the next chunk after a damaged header, and for the end of a hole. */
+/**
+ * Bytes read at once in the search for the next chunk after a damaged header, and for the end of a
+ * hole.
+ */
 const SEARCHED_BYTES = 2 * MAX_CHUNK_BYTES;
-/** Holes in a log begin and end at multiples of this, and the log's first such block is never in one. */
+/**
+ * Holes in a log begin and end at multiples of this, and the log's first such block is never in
+ * one.
+ */
 export const HOLE_BYTES = 4096;
 
 interface Chunk {
@@ -52,7 +67,8 @@ interface Index {
   seen: string;
   chunks: Chunk[];
   /**
-   * The log has a hole after the last chunk: its packed bytes are damaged or missing, and the chunks' borders are unknown.
+   * The log has a hole after the last chunk: its packed bytes are damaged or missing, and the
+   * chunks' borders are unknown.
    */
   lost: Chunk | undefined;
 }
@@ -84,7 +100,12 @@ export async function packChunk(from: number, bytes: Uint8Array): Promise<Uint8A
 }
 
 export function packChunkNow(from: number, bytes: Uint8Array): Uint8Array {
-  return framed(WHOLE, from, bytes.length, zlib().zstdCompressSync(bytes, { params: parameters() }) as Uint8Array);
+  return framed(
+    WHOLE,
+    from,
+    bytes.length,
+    zlib().zstdCompressSync(bytes, { params: parameters() }) as Uint8Array,
+  );
 }
 
 function parameters(): Record<number, number> {
@@ -119,16 +140,20 @@ function tagAt(bytes: Uint8Array, at: number): string | undefined {
 }
 
 /** The fields of a header; undefined if it is damaged, or not mosaic's. */
-function fieldsOf(header: Uint8Array): { tag: string; from: number; length: number; packed: number } | undefined {
+function fieldsOf(
+  header: Uint8Array,
+): { tag: string; from: number; length: number; packed: number } | undefined {
   const view = new DataView(header.buffer, header.byteOffset);
   const tag = tagAt(header, 0);
   const from = Number(view.getBigUint64(FIELDS_AT, true));
   const length = view.getUint32(FIELDS_AT + 8, true);
   const packed = view.getUint32(FIELDS_AT + 12, true);
-  const isWhole = tag !== undefined && view.getUint32(MAGIC.length, true) === frameBytes(tag, packed) &&
+  const isWhole = tag !== undefined &&
+    view.getUint32(MAGIC.length, true) === frameBytes(tag, packed) &&
     view.getUint32(CRC_AT, true) === zlib().crc32(header.subarray(FIELDS_AT, HEADER_BYTES));
   // Incompressible data grows by less than 1/128.
-  const isPossible = Number.isSafeInteger(from + length) && length > 0 && length <= MAX_CHUNK_BYTES &&
+  const isPossible = Number.isSafeInteger(from + length) && length > 0 &&
+    length <= MAX_CHUNK_BYTES &&
     packed <= length + (length >> 7) + 1024;
   return isWhole && isPossible ? { tag, from, length, packed } : undefined;
 }
@@ -160,8 +185,8 @@ export class PackedLog implements Disposable {
   }
 
   /**
-   * Its last chunks are damaged and their borders unknown, or the whole file was removed: the next chunk would be the log's
-   * hole.
+   * Its last chunks are damaged and their borders unknown, or the whole file was removed: the next
+   * chunk would be the log's hole.
    */
   hasLostEnd(): boolean {
     this.#refresh();
@@ -173,7 +198,8 @@ export class PackedLog implements Disposable {
     using log = this.#file === undefined ? openIfLog(this.#log) : undefined;
     if (log === undefined) return false;
     const { size, blocks } = log.stat();
-    // A worker may print NULs, and a file system may compress what it stores: neither alone is proof.
+    // A worker may print NULs, and a file system may compress what it stores: neither alone is
+    // proof.
     return blocks * 512 < size && endOfHole(log, 0) > 0;
   }
 
@@ -183,7 +209,10 @@ export class PackedLog implements Disposable {
     return this.#index.scanned;
   }
 
-  /** Reads at a position below `end()`. @returns bytes read: at least one, at most up to the end of the position's chunk */
+  /**
+   * Reads at a position below `end()`. @returns bytes read: at least one, at most up to the end of
+   * the position's chunk
+   */
   read(position: number, into: Uint8Array): number {
     const chunk = this.#chunkAt(position);
     if (this.#opened?.chunk !== chunk) this.#opened = { chunk, bytes: this.#bytesOf(chunk) };
@@ -192,8 +221,11 @@ export class PackedLog implements Disposable {
     const part = into.subarray(0, Math.min(into.length, chunk.to - position));
     if (bytes !== undefined) part.set(bytes.subarray(offset, offset + part.length));
     else {
-      // The length is kept, so that later offsets are unchanged; the rest is NUL, which displays as nothing.
-      const what = chunk.packed?.isThin ? "need steps that are damaged or not there" : "are damaged";
+      // The length is kept, so that later offsets are unchanged; the rest is NUL, which displays as
+      // nothing.
+      const what = chunk.packed?.isThin
+        ? "need steps that are damaged or not there"
+        : "are damaged";
       const text = `\n[mosaic: ${chunk.to - chunk.from} bytes of the log ${what}: ${this.#path}]\n`;
       part.fill(0).set(new TextEncoder().encode(text).subarray(offset, offset + part.length));
     }
@@ -201,8 +233,8 @@ export class PackedLog implements Disposable {
   }
 
   /**
-   * Replaces chunks by thinned ones. The log must not grow meanwhile; what `thin` uses elsewhere must be on disk when
-   * `mayReplace` returns true.
+   * Replaces chunks by thinned ones. The log must not grow meanwhile; what `thin` uses elsewhere
+   * must be on disk when `mayReplace` returns true.
    * @param thin called with every whole chunk, from the log's beginning
    * @returns bytes saved
    */
@@ -213,7 +245,9 @@ export class PackedLog implements Disposable {
     this.#refresh();
     const chunks = this.#index.chunks.slice();
     // Damaged, or thinned before: unchanged.
-    if (chunks.some(({ packed }) => packed === undefined || packed.isThin) || this.hasLostEnd()) return 0;
+    if (chunks.some(({ packed }) => packed === undefined || packed.isThin) || this.hasLostEnd()) {
+      return 0;
+    }
     if (this.wholeBytes() < WORTH_THINNING * this.end() || this.end() === 0) return 0;
     const temporary = `${this.#path}.thin.tmp`;
     removeFile(temporary);
@@ -223,10 +257,14 @@ export class PackedLog implements Disposable {
       for (const { from, to, packed } of chunks) {
         const bytes = new Uint8Array(packed!.length);
         await this.#file!.read(packed!.at, bytes);
-        const chunk = zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
+        const chunk = zlib().zstdDecompressSync(bytes, {
+          maxOutputLength: to - from,
+        }) as Uint8Array;
         const made = await thin(chunk);
         const isSmaller = made !== undefined && 2 * made.length < bytes.length;
-        const frame = isSmaller ? framed(THIN, from, to - from, made) : framed(WHOLE, from, to - from, bytes);
+        const frame = isSmaller
+          ? framed(THIN, from, to - from, made)
+          : framed(WHOLE, from, to - from, bytes);
         if (isSmaller) saved += bytes.length - made.length;
         for (let done = 0; done < frame.length;) done += await file.write(frame.subarray(done));
       }
@@ -298,7 +336,9 @@ export class PackedLog implements Disposable {
     // The inode of a removed file may be reused.
     const identity = `${dev}:${ino}:${birthtimeMs}`;
     if (this.#index.identity === "") this.#index = PackedLog.#known.get(this.#path) ?? this.#index;
-    if (this.#index.identity !== identity || size < this.#index.scanned) this.#index = emptyIndex(identity);
+    if (this.#index.identity !== identity || size < this.#index.scanned) {
+      this.#index = emptyIndex(identity);
+    }
     const seen = `${size}:${mtimeMs}`;
     if (this.#index.seen === seen) return;
     this.#index.seen = seen;
@@ -315,15 +355,19 @@ export class PackedLog implements Disposable {
     if (log === undefined) return undefined;
     const from = endOf(this.#index);
     const to = endOfHole(log, from);
-    return to > from && this.#isHole(log, chunks.at(-1)) ? { from, to, packed: undefined } : undefined;
+    return to > from && this.#isHole(log, chunks.at(-1))
+      ? { from, to, packed: undefined }
+      : undefined;
   }
 
   /**
-   * A worker may print NULs, so NULs alone are no proof. If there is a hole, it also includes the last packed bytes, which
-   * otherwise stay in the log.
+   * A worker may print NULs, so NULs alone are no proof. If there is a hole, it also includes the
+   * last packed bytes, which otherwise stay in the log.
    */
   #isHole(log: RegularFile, last: Chunk | undefined): boolean {
-    const packed = last && last.to > HOLE_BYTES ? this.#bytesOf(last)?.subarray(-HOLE_BYTES) : undefined;
+    const packed = last && last.to > HOLE_BYTES
+      ? this.#bytesOf(last)?.subarray(-HOLE_BYTES)
+      : undefined;
     if (packed === undefined) return true;
     const own = new Uint8Array(packed.length);
     log.readSync(last!.to - own.length, own);
@@ -367,7 +411,10 @@ function openIfLog(log: string): RegularFile | undefined {
   }
 }
 
-/** The end of the NULs that a log has from an offset on, if these may be a hole; otherwise the offset. */
+/**
+ * The end of the NULs that a log has from an offset on, if these may be a hole; otherwise the
+ * offset.
+ */
 function endOfHole(file: RegularFile, from: number): number {
   const buffer = new Uint8Array(64 << 10);
   const begin = Math.max(from, HOLE_BYTES);
@@ -392,13 +439,20 @@ function scan(file: RegularFile, size: number, index: Index): void {
     const fields = fieldsOf(header);
     const before = index.chunks.at(-1)?.to ?? 0;
     // Chunks are contiguous; only damage leaves a gap.
-    if (fields !== undefined && (at === index.scanned ? fields.from === before : fields.from >= before)) {
+    if (
+      fields !== undefined &&
+      (at === index.scanned ? fields.from === before : fields.from >= before)
+    ) {
       const { tag, from, length, packed } = fields;
       const end = at + HEADER_BYTES + packed;
       if (end > size) return;
       if (from > before) index.chunks.push({ from: before, to: from, packed: undefined });
       const isThin = tag === THIN;
-      index.chunks.push({ from, to: from + length, packed: { at: at + HEADER_BYTES, length: packed, isThin } });
+      index.chunks.push({
+        from,
+        to: from + length,
+        packed: { at: at + HEADER_BYTES, length: packed, isThin },
+      });
       index.scanned = at = end;
       continue;
     }
@@ -450,7 +504,9 @@ export class LogFile implements Disposable {
   readSync(position: number, into: Uint8Array): number {
     let filled = this.#readPacked(position, into);
     const begin = filled;
-    if (filled < into.length) filled += this.#file?.readSync(position + filled, into.subarray(filled)) ?? 0;
+    if (filled < into.length) {
+      filled += this.#file?.readSync(position + filled, into.subarray(filled)) ?? 0;
+    }
     return this.#readAgain(position, into, begin, filled);
   }
 
@@ -458,7 +514,9 @@ export class LogFile implements Disposable {
   async read(position: number, into: Uint8Array): Promise<number> {
     let filled = this.#readPacked(position, into);
     const begin = filled;
-    if (filled < into.length) filled += await this.#file?.read(position + filled, into.subarray(filled)) ?? 0;
+    if (filled < into.length) {
+      filled += await this.#file?.read(position + filled, into.subarray(filled)) ?? 0;
+    }
     return this.#readAgain(position, into, begin, filled);
   }
 
@@ -473,13 +531,15 @@ export class LogFile implements Disposable {
   /** Bytes that were packed during the read may have been a hole. */
   #readAgain(position: number, into: Uint8Array, begin: number, filled: number): number {
     this.#refreshPacked();
-    if (position + begin < this.#packedEnd) this.#readPacked(position + begin, into.subarray(begin, filled));
+    if (position + begin < this.#packedEnd) {
+      this.#readPacked(position + begin, into.subarray(begin, filled));
+    }
     return filled;
   }
 
   /**
-   * If a log is shorter than its packed part it was truncated, unless its beginning is unchanged: then it is a copy made
-   * while more was packed.
+   * If a log is shorter than its packed part it was truncated, unless its beginning is unchanged:
+   * then it is a copy made while more was packed.
    */
   #refreshPacked(): void {
     const end = this.#packed.end();
@@ -488,7 +548,10 @@ export class LogFile implements Disposable {
   }
 
   #beginsAlike(size: number): boolean {
-    const [own, packed] = [new Uint8Array(Math.min(size, COMPARED_BYTES)), new Uint8Array(COMPARED_BYTES)];
+    const [own, packed] = [
+      new Uint8Array(Math.min(size, COMPARED_BYTES)),
+      new Uint8Array(COMPARED_BYTES),
+    ];
     if (size === 0 || this.#file?.readSync(0, own) !== own.length) return false;
     const read = this.#packed.read(0, packed);
     return read >= own.length && own.every((byte, i) => byte === packed[i]);
@@ -503,7 +566,10 @@ export class LogFile implements Disposable {
   }
 }
 
-/** Opens a log of a run, undefined if there is none; neither the file nor its directory may be a link. */
+/**
+ * Opens a log of a run, undefined if there is none; neither the file nor its directory may be a
+ * link.
+ */
 export function openLog(path: string, render?: Render): LogFile | undefined {
   const file = openRegularLog(path);
   const packed = new PackedLog(path, render);

@@ -19,13 +19,18 @@ export function lastLines(path: string, count: number): string[] {
     file.seekSync(from, Deno.SeekMode.Start);
     const bytes = new Uint8Array(size - from);
     let held = 0;
-    for (let read: number | null; held < bytes.length && (read = file.readSync(bytes.subarray(held))) !== null;) {
+    for (
+      let read: number | null;
+      held < bytes.length && (read = file.readSync(bytes.subarray(held))) !== null;
+    ) {
       held += read;
     }
     const lines = new TextDecoder().decode(bytes.subarray(0, held)).split(/\r?\n/);
     // The first line may be incomplete.
     if (from > 0 && lines.length > 1) lines.shift();
-    return lines.filter((line) => line.trim() !== "").slice(-count).map((line) => line.slice(0, LINE_LENGTH));
+    return lines.filter((line) => line.trim() !== "").slice(-count).map((line) =>
+      line.slice(0, LINE_LENGTH)
+    );
   } finally {
     file.close();
   }

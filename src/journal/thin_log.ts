@@ -1,7 +1,8 @@
 /**
- * A chunk of a log in which lines of steps are not kept as text, because the stored steps restore them to the byte
- * (docs/explanation/architecture.md, "What becomes of a journal"). A line consists of a template's fixed parts and, between them, values
- * from a column of its step or values of its own; every other line is kept unchanged. Pure.
+ * A chunk of a log in which lines of steps are not kept as text, because the stored steps restore
+ * them to the byte (docs/explanation/architecture.md, "What becomes of a journal"). A line consists
+ * of a template's fixed parts and, between them, values from a column of its step or values of its
+ * own; every other line is kept unchanged. Pure.
  */
 import { zlib } from "../base/node_modules.ts";
 import { MOST_ROWS, TEXT_COLUMNS } from "../records/step_block.ts";
@@ -59,7 +60,10 @@ const NAMES = Object.keys(REFERENCES) as (keyof typeof REFERENCES)[];
 const TEXTS = NAMES.filter((name) => TEXT_COLUMNS.some(({ column }) => column === name));
 /** A line belongs to a step only if it contains this much of the step's text. */
 const LEAST_TEXT = 8;
-/** How many of the next steps are searched for a line's step: lines of the skipped steps were kept unchanged. */
+/**
+ * How many of the next steps are searched for a line's step: lines of the skipped steps were kept
+ * unchanged.
+ */
 const AHEAD = 64;
 const MOST_TEMPLATES = 64;
 const MOST_BYTES = 16 << 20;
@@ -139,10 +143,13 @@ export async function thinned(
 
 /** Restores the chunk's bytes. @throws Error if a step that it needs is missing or changed */
 export function rendered(thin: Uint8Array, read: ReadSteps): Uint8Array {
-  const body = decoder.decode(zlib().zstdDecompressSync(thin, { maxOutputLength: MOST_BYTES }) as Uint8Array);
+  const body = decoder.decode(
+    zlib().zstdDecompressSync(thin, { maxOutputLength: MOST_BYTES }) as Uint8Array,
+  );
   const [first, ...texts] = body.split("\n");
   const { crc, templates, lines } = JSON.parse(first!) as Head;
-  const count = (of: number) => lines.reduce((sum, [template, n]) => sum + (template === of ? n : 0), 0);
+  const count = (of: number) =>
+    lines.reduce((sum, [template, n]) => sum + (template === of ? n : 0), 0);
   let at = count(-1);
   const next = [
     0,
@@ -156,7 +163,11 @@ export function rendered(thin: Uint8Array, read: ReadSteps): Uint8Array {
   ];
   // A template's columns of values follow those of the templates before.
   const columnsOf = templates.map((_, template) =>
-    1 + templates.slice(0, template).reduce((n, one) => n + one.references.filter((r) => r === null).length, 0)
+    1 +
+    templates.slice(0, template).reduce(
+      (n, one) => n + one.references.filter((r) => r === null).length,
+      0,
+    )
   );
   const stepAt = stepReader(read);
   const out: string[] = [];
@@ -171,7 +182,8 @@ export function rendered(thin: Uint8Array, read: ReadSteps): Uint8Array {
         let column = columnsOf[template]!;
         line = parts[0]!;
         for (const [k, reference] of references.entries()) {
-          line += (reference === null ? texts[next[column++]!++]! : REFERENCES[reference](step)) + parts[k + 1]!;
+          line += (reference === null ? texts[next[column++]!++]! : REFERENCES[reference](step)) +
+            parts[k + 1]!;
         }
       }
       if ((length += line.length) > MOST_BYTES) throw new Error("it is too long");
@@ -196,17 +208,25 @@ function stepReader(read: ReadSteps): (seq: number) => StoredStep {
   };
 }
 
-/** Finds the step of a line among the next ones; returns its template, and the line's own values. */
+/**
+ * Finds the step of a line among the next ones; returns its template, and the line's own values.
+ */
 function stepOf(line: string, steps: StepsOfLog, templates: Template[]) {
   for (let k = 0; k < AHEAD; k++) {
     const step = steps.ahead(k);
     if (step === undefined) return undefined;
-    if (!TEXTS.some((name) => REFERENCES[name](step).length >= LEAST_TEXT && line.includes(REFERENCES[name](step)))) {
+    if (
+      !TEXTS.some((name) =>
+        REFERENCES[name](step).length >= LEAST_TEXT && line.includes(REFERENCES[name](step))
+      )
+    ) {
       continue;
     }
     let template = templates.length - 1;
     let values: string[] | undefined;
-    while (template >= 0 && (values = matched(templates[template]!, line, step)) === undefined) template--;
+    while (template >= 0 && (values = matched(templates[template]!, line, step)) === undefined) {
+      template--;
+    }
     if (values === undefined && templates.length < MOST_TEMPLATES) {
       const made = templateOf(line, step);
       values = made && matched(made, line, step);
@@ -220,7 +240,11 @@ function stepOf(line: string, steps: StepsOfLog, templates: Template[]) {
 }
 
 /** The line's own values, if the template and the step restore everything else. */
-function matched({ parts, references }: Template, line: string, step: StoredStep): string[] | undefined {
+function matched(
+  { parts, references }: Template,
+  line: string,
+  step: StoredStep,
+): string[] | undefined {
   if (!line.startsWith(parts[0]!) || !line.endsWith(parts.at(-1)!)) return undefined;
   const values: string[] = [];
   let at = parts[0]!.length;
@@ -241,7 +265,10 @@ function matched({ parts, references }: Template, line: string, step: StoredStep
   return at === line.length ? values : undefined;
 }
 
-/** Each value of the line's object becomes a reference; undefined if none of them is a long text of the step. */
+/**
+ * Each value of the line's object becomes a reference; undefined if none of them is a long text of
+ * the step.
+ */
 function templateOf(line: string, step: StoredStep): Template | undefined {
   const bytes = encoder.encode(line);
   const textOf = (from: number, to: number) => decoder.decode(bytes.subarray(from, to));
@@ -268,5 +295,6 @@ function templateOf(line: string, step: StoredStep): Template | undefined {
 
 function referenceOf(key: string, value: string, step: StoredStep): Reference {
   const same = NAMES.filter((name) => REFERENCES[name](step) === value);
-  return same.find((name) => key.includes(name.split(" ")[0]!)) ?? same.find((name) => TEXTS.includes(name)) ?? null;
+  return same.find((name) => key.includes(name.split(" ")[0]!)) ??
+    same.find((name) => TEXTS.includes(name)) ?? null;
 }

@@ -1,4 +1,7 @@
-/** The worker file (src/proxy/worker/wrapper.ts): the wrapper that leads the worker's group, and the file of the worker's output. */
+/**
+ * The worker file (src/proxy/worker/wrapper.ts): the wrapper that leads the worker's group, and the
+ * file of the worker's output.
+ */
 import type { ProcessRef } from "../os/processes/identity.ts";
 
 export interface WorkerRecord {
@@ -9,7 +12,10 @@ export interface WorkerRecord {
   startedAt: number;
 }
 
-/** @param text undefined if there is no file @returns undefined if it is not (or not completely) written */
+/**
+ * @param text undefined if there is no file @returns undefined if it is not (or not completely)
+ * written
+ */
 export function workerRecordIn(text: string | undefined): WorkerRecord | undefined {
   try {
     const { pid, identity, journal, started_at } = JSON.parse(text ?? "");

@@ -1,6 +1,6 @@
 /**
- * The manual: every Markdown file below `docs/`. The executable has them compressed (scripts/compile/build.ts); a program
- * that runs from source reads the files.
+ * The manual: every Markdown file below `docs/`. The executable has them compressed
+ * (scripts/compile/build.ts); a program that runs from source reads the files.
  */
 import { MosaicError } from "../base/errors.ts";
 
@@ -21,7 +21,9 @@ export const KINDS: readonly (readonly [folder: string, heading: string])[] = [
 ];
 
 /** The order of the tutorial's pages; those of other folders are sorted by title. */
-const LESSONS = ["first-run", "failure-and-resume", "seeds", "sweep", "public-sweep"].map((name) => `tutorial/${name}`);
+const LESSONS = ["first-run", "failure-and-resume", "seeds", "sweep", "public-sweep"].map((name) =>
+  `tutorial/${name}`
+);
 
 let loaded: Promise<ManualPage[]> | undefined;
 
@@ -30,11 +32,14 @@ export function manualPages(): Promise<ManualPage[]> {
   return loaded ??= readPages();
 }
 
-/** @param name a page's name, or its last part @throws `not_found`, with the names that are similar */
+/**
+ * @param name a page's name, or its last part @throws `not_found`, with the names that are similar
+ */
 export async function manualPage(name: string): Promise<ManualPage> {
   const pages = await manualPages();
   const wanted = name.replace(/^docs\//, "").replace(/\.md$/, "");
-  const page = pages.find((page) => page.name === wanted) ?? pages.find((page) => page.name.endsWith(`/${wanted}`));
+  const page = pages.find((page) => page.name === wanted) ??
+    pages.find((page) => page.name.endsWith(`/${wanted}`));
   if (page !== undefined) return page;
   throw new MosaicError("not_found", `the manual has no page "${name}"`, {
     hint: `"mosaic docs" lists its pages, "mosaic docs --search ${wanted}" finds words in them.`,
@@ -44,7 +49,9 @@ export async function manualPage(name: string): Promise<ManualPage> {
 async function readPages(): Promise<ManualPage[]> {
   const packed = (globalThis as { MOSAIC_MANUAL?: string }).MOSAIC_MANUAL;
   const texts = packed === undefined ? filesOfTheTree() : await unpacked(packed);
-  return [...texts].map(([name, text]) => ({ name, title: titleOf(text) ?? name, text })).sort(byKindAndTitle);
+  return [...texts].map(([name, text]) => ({ name, title: titleOf(text) ?? name, text })).sort(
+    byKindAndTitle,
+  );
 }
 
 function byKindAndTitle(a: ManualPage, b: ManualPage): number {

@@ -24,7 +24,9 @@ async function show(): Promise<void> {
     const results = search(await load(), query);
     if (box.value.trim() !== query) return;
     const count = document.createElement("p");
-    count.textContent = results.length === 0 ? `Nothing has all words of "${query}".` : `${results.length} sections`;
+    count.textContent = results.length === 0
+      ? `Nothing has all words of "${query}".`
+      : `${results.length} sections`;
     found.replaceChildren(count, ...results.map((section) => result(section, query)));
   } catch (error) {
     sections = undefined;
@@ -39,7 +41,9 @@ function result(section: Section, query: string): HTMLElement {
   const entry = document.createElement("p");
   const link = document.createElement("a");
   link.href = `${root}${section.page}.html${section.anchor === "" ? "" : `#${section.anchor}`}`;
-  link.textContent = section.heading === "" ? section.title : `${section.title} › ${section.heading}`;
+  link.textContent = section.heading === ""
+    ? section.title
+    : `${section.title} › ${section.heading}`;
   // A result on this very page only moves within it.
   link.addEventListener("click", () => {
     box.value = "";
@@ -67,4 +71,6 @@ addEventListener("keydown", (event) => {
   }
 });
 // On a narrow screen the list of pages would come before every text.
-if (matchMedia("(max-width: 760px)").matches) document.querySelector("nav details")?.removeAttribute("open");
+if (matchMedia("(max-width: 760px)").matches) {
+  document.querySelector("nav details")?.removeAttribute("open");
+}

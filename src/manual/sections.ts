@@ -1,4 +1,7 @@
-/** The manual cut at its headings, and the search in it. Pure; the site's script runs it in a browser. */
+/**
+ * The manual cut at its headings, and the search in it. Pure; the site's script runs it in a
+ * browser.
+ */
 
 export interface Section {
   /** Of its page. */
@@ -17,14 +20,26 @@ export function anchorOf(heading: string): string {
 }
 
 export function sectionsOf(page: { name: string; title: string; text: string }): Section[] {
-  const sections: Section[] = [{ page: page.name, title: page.title, heading: "", anchor: "", text: "" }];
+  const sections: Section[] = [{
+    page: page.name,
+    title: page.title,
+    heading: "",
+    anchor: "",
+    text: "",
+  }];
   let inCode = false;
   for (const line of page.text.split("\n")) {
     if (line.startsWith("```")) inCode = !inCode;
     const heading = inCode ? undefined : /^##+ (.+)$/.exec(line)?.[1]?.replaceAll("`", "");
     if (heading === undefined) {
       if (!line.startsWith("# ")) sections.at(-1)!.text += `${line}\n`;
-    } else sections.push({ page: page.name, title: page.title, heading, anchor: anchorOf(heading), text: "" });
+    } else {sections.push({
+        page: page.name,
+        title: page.title,
+        heading,
+        anchor: anchorOf(heading),
+        text: "",
+      });}
   }
   return sections;
 }
@@ -34,8 +49,8 @@ const HEADING_WEIGHT = 20;
 const MOST_OCCURRENCES = 10;
 
 /**
- * The sections that contain every word of the query, best first: words in a title or heading count most.
- * A word is matched from its beginning, in any case.
+ * The sections that contain every word of the query, best first: words in a title or heading count
+ * most. A word is matched from its beginning, in any case.
  */
 export function search(sections: readonly Section[], query: string, limit = 20): Section[] {
   const words = query.toLowerCase().match(/[\p{L}\p{N}_.-]+/gu) ?? [];
@@ -57,7 +72,11 @@ export function search(sections: readonly Section[], query: string, limit = 20):
 function occurrences(text: string, word: string): number {
   const lower = text.toLowerCase();
   let count = 0;
-  for (let at = lower.indexOf(word); at >= 0 && count < MOST_OCCURRENCES; at = lower.indexOf(word, at + 1)) {
+  for (
+    let at = lower.indexOf(word);
+    at >= 0 && count < MOST_OCCURRENCES;
+    at = lower.indexOf(word, at + 1)
+  ) {
     if (at === 0 || !/[\p{L}\p{N}]/u.test(lower[at - 1]!)) count++;
   }
   return count;
@@ -70,7 +89,8 @@ export function excerpt(section: Section, query: string, length = 160): string {
     line.replace(/[`*|]|\]\([^)]*\)|\[/g, " ").replace(/\s+/g, " ").trim()
   )
     .filter((line) => /\p{L}/u.test(line));
-  const found = lines.find((line) => words.some((word) => line.toLowerCase().includes(word))) ?? lines[0] ?? "";
+  const found = lines.find((line) => words.some((word) => line.toLowerCase().includes(word))) ??
+    lines[0] ?? "";
   if (found.length <= length) return found;
   const at = Math.max(0, found.toLowerCase().indexOf(words[0] ?? "") - length / 3);
   return `${at > 0 ? "…" : ""}${found.slice(at, at + length).trim()}…`;

@@ -1,4 +1,7 @@
-/** The manual as static pages with a search: the page's server has them at `/docs`, `mosaic docs --out` writes them. */
+/**
+ * The manual as static pages with a search: the page's server has them at `/docs`, `mosaic docs
+ * --out` writes them.
+ */
 import { Marked, type Tokens } from "marked";
 import searchJs from "../gen/page/manual.js" with { type: "text" };
 import { folderOf, KINDS, type ManualPage, manualPages } from "./pages.ts";
@@ -15,7 +18,10 @@ const FIRST_PAGE = "tutorial/first-run";
 
 let made: Promise<Map<string, SiteFile>> | undefined;
 
-/** Every file of the site by its path, such as `reference/cli.html`, made once. All links are relative. */
+/**
+ * Every file of the site by its path, such as `reference/cli.html`, made once. All links are
+ * relative.
+ */
 export function siteFiles(): Promise<Map<string, SiteFile>> {
   return made ??= makeSite();
 }
@@ -25,20 +31,31 @@ async function makeSite(): Promise<Map<string, SiteFile>> {
   const files = new Map<string, SiteFile>([
     ["site.css", { type: "text/css; charset=utf-8", text: siteCss }],
     ["manual.js", { type: "text/javascript; charset=utf-8", text: searchJs }],
-    ["sections.json", { type: "application/json", text: JSON.stringify(pages.flatMap(sectionsOf)) }],
+    ["sections.json", {
+      type: "application/json",
+      text: JSON.stringify(pages.flatMap(sectionsOf)),
+    }],
   ]);
-  for (const page of pages) files.set(`${page.name}.html`, { type: HTML, text: pageHtml(page, pages) });
+  for (const page of pages) {
+    files.set(`${page.name}.html`, { type: HTML, text: pageHtml(page, pages) });
+  }
   const first = pages.find(({ name }) => name === FIRST_PAGE) ?? pages[0]!;
   files.set("index.html", { type: HTML, text: pageHtml(first, pages, "") });
   return files;
 }
 
 /** @param at the page's own folder, which links to other pages are relative to */
-function pageHtml(page: ManualPage, pages: readonly ManualPage[], at = folderOf(page.name)): string {
+function pageHtml(
+  page: ManualPage,
+  pages: readonly ManualPage[],
+  at = folderOf(page.name),
+): string {
   const root = at === "" ? "" : "../".repeat(at.split("/").length);
   const groups = KINDS.map(([folder, heading]) => {
     const links = pages.filter(({ name }) => folderOf(name) === folder).map(({ name, title }) =>
-      `<li><a href="${root}${name}.html"${name === page.name ? ' aria-current="page"' : ""}>${escaped(title)}</a></li>`
+      `<li><a href="${root}${name}.html"${name === page.name ? ' aria-current="page"' : ""}>${
+        escaped(title)
+      }</a></li>`
     );
     return links.length === 0 ? "" : `<h2>${heading}</h2><ul>${links.join("")}</ul>`;
   });
@@ -65,7 +82,10 @@ function pageHtml(page: ManualPage, pages: readonly ManualPage[], at = folderOf(
 `;
 }
 
-/** Links of the tree work in the site, too: those to other pages lead there, those to other files are shown as text. */
+/**
+ * Links of the tree work in the site, too: those to other pages lead there, those to other files
+ * are shown as text.
+ */
 function bodyHtml(page: ManualPage, root: string): string {
   const marked = new Marked({
     renderer: {
@@ -74,7 +94,9 @@ function bodyHtml(page: ManualPage, root: string): string {
         const anchor = anchorOf(tokens.map(({ raw }) => raw).join("").replaceAll("`", ""));
         return depth === 1
           ? `<h1>${text}</h1>\n`
-          : `<h${depth} id="${escaped(anchor)}"><a class="anchor" href="#${escaped(anchor)}">${text}</a></h${depth}>\n`;
+          : `<h${depth} id="${escaped(anchor)}"><a class="anchor" href="#${
+            escaped(anchor)
+          }">${text}</a></h${depth}>\n`;
       },
       link({ href, tokens }: Tokens.Link) {
         const text = this.parser.parseInline(tokens);
@@ -86,7 +108,11 @@ function bodyHtml(page: ManualPage, root: string): string {
       },
       table(token: Tokens.Table) {
         const row = (cells: Tokens.TableCell[], tag: string) =>
-          `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("")}</tr>`;
+          `<tr>${
+            cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join(
+              "",
+            )
+          }</tr>`;
         const rows = token.rows.map((cells) => row(cells, "td")).join("\n");
         return `<div class="wide"><table><thead>${
           row(token.header, "th")
@@ -107,8 +133,11 @@ export function linkTarget(from: string, href: string, root: string): string | u
     else if (part !== ".") parts.push(part);
   }
   const target = parts.join("/");
-  const isPage = KINDS.some(([folder]) => target.startsWith(`${folder}/`)) && target.endsWith(".md");
-  return isPage ? `${root}${target.slice(0, -3)}.html${anchor === undefined ? "" : `#${anchor}`}` : undefined;
+  const isPage = KINDS.some(([folder]) => target.startsWith(`${folder}/`)) &&
+    target.endsWith(".md");
+  return isPage
+    ? `${root}${target.slice(0, -3)}.html${anchor === undefined ? "" : `#${anchor}`}`
+    : undefined;
 }
 
 function escaped(text: string): string {

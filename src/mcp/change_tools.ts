@@ -1,4 +1,7 @@
-/** Tools that change something: offered only where a person has allowed it, and within the caller's role. */
+/**
+ * Tools that change something: offered only where a person has allowed it, and within the caller's
+ * role.
+ */
 import { z } from "zod";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
@@ -19,7 +22,9 @@ const COMMAND = {
 };
 type Command = z.infer<z.ZodObject<typeof COMMAND>> & { name: string };
 
-function configOf({ command, cwd, name, gpus, environment, tags }: Command): Record<string, unknown> {
+function configOf(
+  { command, cwd, name, gpus, environment, tags }: Command,
+): Record<string, unknown> {
   const [program, ...args] = command as [string, ...string[]];
   return {
     run_name: name,
@@ -70,8 +75,12 @@ export const CHANGE_TOOLS: readonly Tool[] = [
     input: {
       ...COMMAND,
       name: z.string().min(1).max(100).describe("of the sweep; no other may have it"),
-      grid: z.record(z.string(), z.array(SCALAR).min(1).max(1000)).describe('such as {"lr": [0.001, 0.0003]}'),
-      seeds: z.array(z.number().int()).min(1).max(1000).optional().describe("values of the parameter seed"),
+      grid: z.record(z.string(), z.array(SCALAR).min(1).max(1000)).describe(
+        'such as {"lr": [0.001, 0.0003]}',
+      ),
+      seeds: z.array(z.number().int()).min(1).max(1000).optional().describe(
+        "values of the parameter seed",
+      ),
       metric: z.string().optional().describe("what is compared: eval/reward:max, loss:min"),
       max_parallel: z.number().int().min(1).max(1000).optional(),
     },
@@ -113,9 +122,14 @@ export const CHANGE_TOOLS: readonly Tool[] = [
   }),
   tool({
     name: "annotate_run",
-    description: "Adds tags to a run, or replaces its notes (Markdown), for the people who look at it.",
+    description:
+      "Adds tags to a run, or replaces its notes (Markdown), for the people who look at it.",
     changes: true,
-    input: { run: RUN, add_tags: z.array(z.string()).max(20).default([]), notes: z.string().max(20_000).optional() },
+    input: {
+      run: RUN,
+      add_tags: z.array(z.string()).max(20).default([]),
+      notes: z.string().max(20_000).optional(),
+    },
     async answer({ run, add_tags, notes }, api) {
       const edit = { run, addTags: add_tags, ...(notes === undefined ? {} : { notes }) };
       return [runLine(await api.unary(method.editRun, edit))];

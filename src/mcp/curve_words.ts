@@ -13,7 +13,8 @@ const CHANGE = 0.1;
 const END_SHARE = 5;
 
 /**
- * The direction of a curve: the mean of its first fifth against that of its last, as a share of its range.
+ * The direction of a curve: the mean of its first fifth against that of its last, as a share of its
+ * range.
  * @returns such as `stays level (12.1 → 14), after a peak of 480 at 700`
  */
 export function trend(parts: readonly CurvePart[]): string {
@@ -21,9 +22,14 @@ export function trend(parts: readonly CurvePart[]): string {
   if (known.length === 0) return "no finite value";
   const [first, last] = [known[0]!, known.at(-1)!];
   if (known.length < 3) {
-    return known.length === 1 ? "one value" : `two values: ${number(first.mean)}, ${number(last.mean)}`;
+    return known.length === 1
+      ? "one value"
+      : `two values: ${number(first.mean)}, ${number(last.mean)}`;
   }
-  const [least, most] = [Math.min(...known.map((p) => p.min)), Math.max(...known.map((p) => p.max))];
+  const [least, most] = [
+    Math.min(...known.map((p) => p.min)),
+    Math.max(...known.map((p) => p.max)),
+  ];
   const range = most - least;
   if (range === 0) return `constant (${number(least)})`;
   const share = Math.max(1, Math.floor(known.length / END_SHARE));
@@ -54,11 +60,16 @@ function mean(parts: readonly CurvePart[]): number {
   return parts.reduce((sum, part) => sum + part.mean, 0) / parts.length;
 }
 
-/** `x value` a line: each part's end and mean, with its least and largest value where these differ from the mean. */
+/**
+ * `x value` a line: each part's end and mean, with its least and largest value where these differ
+ * from the mean.
+ */
 export function points(parts: readonly CurvePart[]): string[] {
   return parts.map((part) => {
     if (part.damaged) return `${position(part)} damaged`;
     const extremes = part.min === part.max ? "" : ` [${number(part.min)}, ${number(part.max)}]`;
-    return `${position(part)} ${number(part.mean)}${extremes}${part.overwritten ? " overwritten" : ""}`;
+    return `${position(part)} ${number(part.mean)}${extremes}${
+      part.overwritten ? " overwritten" : ""
+    }`;
   });
 }

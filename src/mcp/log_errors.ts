@@ -13,7 +13,8 @@ export interface Excerpt {
 }
 
 /**
- * The newest lines that name an error, each with two lines before and after it; consecutive equal lines are one.
+ * The newest lines that name an error, each with two lines before and after it; consecutive equal
+ * lines are one.
  * @param most number of lines returned
  */
 export function errorLines(text: string, most: number): Excerpt {
@@ -24,15 +25,23 @@ export function errorLines(text: string, most: number): Excerpt {
     if (!ERROR.test(all[i]!.slice(0, LONGEST_LINE))) continue;
     matched++;
     if (wanted.size >= most) continue;
-    for (let k = Math.max(0, i - AROUND); k <= Math.min(all.length - 1, i + AROUND); k++) wanted.add(k);
+    for (let k = Math.max(0, i - AROUND); k <= Math.min(all.length - 1, i + AROUND); k++) {
+      wanted.add(k);
+    }
   }
-  return { lines: lastLines([...wanted].sort((a, b) => a - b).map((i) => all[i]!), most), looked: all.length, matched };
+  return {
+    lines: lastLines([...wanted].sort((a, b) => a - b).map((i) => all[i]!), most),
+    looked: all.length,
+    matched,
+  };
 }
 
 /** The last lines of a text, cut to a width that a reader needs. */
 export function lastLines(lines: readonly string[], most: number): string[] {
   return lines.slice(-most).map((line) => {
     const shown = line.trimEnd();
-    return shown.length <= LONGEST_LINE ? shown : `${shown.slice(0, LONGEST_LINE)}… (${shown.length} characters)`;
+    return shown.length <= LONGEST_LINE
+      ? shown
+      : `${shown.slice(0, LONGEST_LINE)}… (${shown.length} characters)`;
   });
 }

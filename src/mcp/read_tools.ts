@@ -32,8 +32,12 @@ export const READ_TOOLS: readonly Tool[] = [
         "filter: COLUMN OPERATOR VALUE with = != < <= > >= ~ (contains), joined by and, or, not; e.g. lr<1e-3 and state=FAULTED; " +
           "columns: name, state, tag, reason, param.NAME, metric.NAME, metric.NAME:max",
       ),
-      states: z.array(z.string()).optional().describe("such as EXECUTING, FAULTED, TERMINATED, CANCELLED"),
-      sort: z.string().optional().describe("a column such as metric.loss:min; -metric.reward:max sorts descending"),
+      states: z.array(z.string()).optional().describe(
+        "such as EXECUTING, FAULTED, TERMINATED, CANCELLED",
+      ),
+      sort: z.string().optional().describe(
+        "a column such as metric.loss:min; -metric.reward:max sorts descending",
+      ),
       columns: z.array(z.string()).max(12).optional().describe(
         "further values in each line: param.NAME, metric.NAME:max …",
       ),
@@ -49,7 +53,9 @@ export const READ_TOOLS: readonly Tool[] = [
       const left = Number(total) - runs.length;
       return [
         ...lines,
-        left > 0 ? `${left} more runs match; narrow "where" or raise "limit" (at most 200).` : `${total} runs.`,
+        left > 0
+          ? `${left} more runs match; narrow "where" or raise "limit" (at most 200).`
+          : `${total} runs.`,
       ];
     },
   }),
@@ -63,9 +69,9 @@ export const READ_TOOLS: readonly Tool[] = [
       const run = await api.unary(method.getRun, { run: ref });
       const { series } = await api.unary(method.listSeries, { run: run.runId });
       const shown = series.slice(0, NAMES_SHOWN).map((s) =>
-        `  ${s.name}: last ${value(s.last)}, min ${value(s.min)}${at(s.minStep)}, max ${value(s.max)}${
-          at(s.maxStep)
-        }, ` +
+        `  ${s.name}: last ${value(s.last)}, min ${value(s.min)}${at(s.minStep)}, max ${
+          value(s.max)
+        }${at(s.maxStep)}, ` +
         `${s.points} points${s.nonFinite > 0n ? `, ${s.nonFinite} NaN or infinite` : ""}`
       );
       return [
@@ -83,13 +89,17 @@ export const READ_TOOLS: readonly Tool[] = [
         ),
         ...section(
           "states",
-          run.transitions.slice(-12).map((t) => `  ${t.toState}${t.reason === "" ? "" : `: ${t.reason}`}`),
+          run.transitions.slice(-12).map((t) =>
+            `  ${t.toState}${t.reason === "" ? "" : `: ${t.reason}`}`
+          ),
         ),
         ...section("metrics", shown),
         ...(series.length > shown.length
           ? [`  ${series.length - shown.length} more metrics: find_names lists all`]
           : []),
-        ...(run.outcome === "failed" ? section("end of standard error", lastLines(run.stderrTail, 20)) : []),
+        ...(run.outcome === "failed"
+          ? section("end of standard error", lastLines(run.stderrTail, 20))
+          : []),
       ];
     },
   }),
@@ -100,8 +110,12 @@ export const READ_TOOLS: readonly Tool[] = [
       "`end-step mean [min, max]`. No extreme is lost by the reduction.",
     input: {
       runs: RUNS,
-      metric: z.string().min(1).describe("a name from show_run or find_names, such as loss or episode_reward"),
-      points: z.number().int().min(0).max(200).default(DEFAULT_POINTS).describe("parts of a curve; 0: only the words"),
+      metric: z.string().min(1).describe(
+        "a name from show_run or find_names, such as loss or episode_reward",
+      ),
+      points: z.number().int().min(0).max(200).default(DEFAULT_POINTS).describe(
+        "parts of a curve; 0: only the words",
+      ),
     },
     async answer({ runs, metric, points: parts }, api) {
       const texts: string[] = [];
@@ -116,7 +130,9 @@ export const READ_TOOLS: readonly Tool[] = [
         const shown = parts === 0 || parts === DEFAULT_POINTS ? shape : await curveIn(parts);
         const found = series.find(({ name }) => name === metric)!;
         texts.push(
-          `${run.runId} ${run.name} (${outcomeOrState(run)}): ${metric} ${trend(shape)}; last ${value(found.last)}, ` +
+          `${run.runId} ${run.name} (${outcomeOrState(run)}): ${metric} ${trend(shape)}; last ${
+            value(found.last)
+          }, ` +
             `min ${value(found.min)}${at(found.minStep)}, max ${value(found.max)}${
               at(found.maxStep)
             }, ${found.points} points` +
@@ -139,11 +155,18 @@ export const READ_TOOLS: readonly Tool[] = [
       attempt: z.number().int().min(0).default(0).describe("0: the newest"),
     },
     async answer({ run, stream, what, lines, attempt }, api) {
-      const { text, cut } = await logOf(api, { run, stream, attempt, tailLines: what === "last" ? lines : LOG_LINES });
+      const { text, cut } = await logOf(api, {
+        run,
+        stream,
+        attempt,
+        tailLines: what === "last" ? lines : LOG_LINES,
+      });
       if (text.trim() === "") return [`Nothing on ${stream}; the other stream may have it.`];
       if (what === "last") return lastLines(text.trimEnd().split("\n"), lines);
       const { lines: found, looked, matched } = errorLines(text, lines);
-      const where = `${matched} of the ${cut ? "last " : ""}${looked} lines of ${stream} name an error`;
+      const where = `${matched} of the ${
+        cut ? "last " : ""
+      }${looked} lines of ${stream} name an error`;
       return found.length === 0
         ? [`${where}; the last lines:`, ...lastLines(text.trimEnd().split("\n"), 10)]
         : [`${where}:`, ...found];
@@ -160,10 +183,15 @@ export const READ_TOOLS: readonly Tool[] = [
         const answer = await api.unary(method.listSeries, { run: runId });
         return new Map(answer.series.map((one) => [one.name, one]));
       }));
-      const names = metrics ?? [...series[0]!.keys()].filter((name) => series.every((of) => of.has(name))).slice(0, 20);
-      const parameters = runs.map((run) => new Map(run.parameters.map((p) => [p.name, p.valueJson])));
+      const names = metrics ??
+        [...series[0]!.keys()].filter((name) => series.every((of) => of.has(name))).slice(0, 20);
+      const parameters = runs.map((run) =>
+        new Map(run.parameters.map((p) => [p.name, p.valueJson]))
+      );
       const all = [...new Set(parameters.flatMap((of) => [...of.keys()]))].sort();
-      const differing = all.filter((name) => new Set(parameters.map((of) => of.get(name))).size > 1);
+      const differing = all.filter((name) =>
+        new Set(parameters.map((of) => of.get(name))).size > 1
+      );
       const row = (name: string, values: readonly string[]) => [name, ...values].join(" | ");
       return [
         row("run", runs.map(({ runId }) => runId)),
@@ -173,14 +201,18 @@ export const READ_TOOLS: readonly Tool[] = [
         ...differing.slice(0, NAMES_SHOWN).map((name) =>
           row(name, parameters.map((of) => shortText(cell(of.get(name)))))
         ),
-        ...(differing.length > NAMES_SHOWN ? [`${differing.length - NAMES_SHOWN} more parameters differ`] : []),
+        ...(differing.length > NAMES_SHOWN
+          ? [`${differing.length - NAMES_SHOWN} more parameters differ`]
+          : []),
         `${all.length - differing.length} parameters are equal.`,
         ...names.map((name) =>
           row(
             `${name} (last; min; max)`,
             series.map((of) => {
               const found = of.get(name);
-              return found === undefined ? "-" : `${value(found.last)}; ${value(found.min)}; ${value(found.max)}`;
+              return found === undefined
+                ? "-"
+                : `${value(found.last)}; ${value(found.min)}; ${value(found.max)}`;
             }),
           )
         ),
@@ -199,8 +231,11 @@ export const READ_TOOLS: readonly Tool[] = [
   }),
   tool({
     name: "find_names",
-    description: "The names of all parameters and metrics that any run has, for filters, columns and read_metric.",
-    input: { contains: z.string().default("").describe("only names that contain this, whatever the case") },
+    description:
+      "The names of all parameters and metrics that any run has, for filters, columns and read_metric.",
+    input: {
+      contains: z.string().default("").describe("only names that contain this, whatever the case"),
+    },
     async answer({ contains }, api) {
       const { parameters, metrics } = await api.unary(method.listColumns, {});
       const matching = (names: readonly string[]) =>
@@ -239,7 +274,9 @@ async function logOf(
   const parts: Uint8Array[] = [];
   let size = 0;
   const { signal } = new AbortController();
-  for await (const { text } of api.stream(method.streamLogs, { ...request, follow: false }, signal)) {
+  for await (
+    const { text } of api.stream(method.streamLogs, { ...request, follow: false }, signal)
+  ) {
     parts.push(text);
     size += text.length;
     // Only the end is wanted.
@@ -261,7 +298,9 @@ async function codeLines(
   return [
     ...section(
       "code",
-      facts.filter(({ name }) => name !== "recorded").map(({ name, text }) => `  ${name}: ${shortText(text)}`),
+      facts.filter(({ name }) => name !== "recorded").map(({ name, text }) =>
+        `  ${name}: ${shortText(text)}`
+      ),
     ),
     ...section("differs from the commit", changed, NAMES_SHOWN),
   ];

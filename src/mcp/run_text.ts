@@ -9,11 +9,18 @@ export function outcomeOrState(run: Run): string {
   return run.outcome === "" ? run.state : run.outcome;
 }
 
-/** The run's reward, if mosaic knows one: of its last 100 episodes, or the metric that most certainly is it. */
+/**
+ * The run's reward, if mosaic knows one: of its last 100 episodes, or the metric that most
+ * certainly is it.
+ */
 export function rewardOf({ telemetry }: Run): string | undefined {
   const chosen = telemetry?.objective;
-  if (chosen !== undefined) return chosen.value === undefined ? undefined : `${number(chosen.value)} (${chosen.name})`;
-  if (telemetry?.meanReward100 !== undefined) return `${number(telemetry.meanReward100)} (mean of 100 episodes)`;
+  if (chosen !== undefined) {
+    return chosen.value === undefined ? undefined : `${number(chosen.value)} (${chosen.name})`;
+  }
+  if (telemetry?.meanReward100 !== undefined) {
+    return `${number(telemetry.meanReward100)} (mean of 100 episodes)`;
+  }
   const told = telemetry?.reportedReward;
   return told === undefined ? undefined : `${number(told.value)} (${told.name})`;
 }
@@ -41,7 +48,9 @@ interface SweepFacts {
   waiting_for: string | null;
   detail?: {
     statement: string;
-    best: { trial: number; run_id: string; value: number; parameters: Record<string, unknown> } | null;
+    best:
+      | { trial: number; run_id: string; value: number; parameters: Record<string, unknown> }
+      | null;
   };
 }
 
@@ -51,13 +60,16 @@ export function sweepLines({ sweepId, name, state, total, made, states, json }: 
   const best = detail?.best;
   const counts = Object.entries(states).map(([of, n]) => `${n} ${of}`).join(", ");
   return [
-    [sweepId, name, state, `${made} of ${total} trials made${counts === "" ? "" : `: ${counts}`}`].join(" | "),
+    [sweepId, name, state, `${made} of ${total} trials made${counts === "" ? "" : `: ${counts}`}`]
+      .join(" | "),
     `parameters: ${parameters.join(", ")}`,
     ...(metric === null ? [] : [`compared by ${metric.name}, ${metric.goal}`]),
     ...(waiting === null ? [] : [`waits for ${waiting}`]),
     ...(best === null || best === undefined ? [] : [
       `best: trial ${best.trial}, run ${best.run_id}: ${number(best.value)} with ${
-        Object.entries(best.parameters).map(([key, value]) => `${key}=${shortText(value)}`).join(", ")
+        Object.entries(best.parameters).map(([key, value]) => `${key}=${shortText(value)}`).join(
+          ", ",
+        )
       }`,
     ]),
     ...(detail === undefined || detail.statement === "" ? [] : [detail.statement]),

@@ -1,4 +1,6 @@
-/** A tool: its name, what a model reads of it, its input's schema, and its answer as lines of text. */
+/**
+ * A tool: its name, what a model reads of it, its input's schema, and its answer as lines of text.
+ */
 import { z } from "zod";
 import type { DaemonApi } from "../wire/client/daemon_api.ts";
 

@@ -1,4 +1,7 @@
-/** The server of the Model Context Protocol, by its official library: tools that read runs, and, where allowed, that change them. */
+/**
+ * The server of the Model Context Protocol, by its official library: tools that read runs, and,
+ * where allowed, that change them.
+ */
 import { McpServer } from "@modelcontextprotocol/server";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { escapeControl } from "../base/text/terminal_text.ts";
@@ -14,10 +17,15 @@ export function mcpServer(api: ToolApi, changes: boolean): McpServer {
   const server = new McpServer({ name: "mosaic", version: VERSION }, {
     instructions:
       "mosaic runs training jobs and stores their curves and logs. Begin with list_runs; show_run explains a failure. " +
-      (changes ? "Ask the person before you cancel runs that you have not started." : "This server only reads."),
+      (changes
+        ? "Ask the person before you cancel runs that you have not started."
+        : "This server only reads."),
   });
   for (
-    const { name, description, schema, changes: isChange, answer } of [...READ_TOOLS, ...changes ? CHANGE_TOOLS : []]
+    const { name, description, schema, changes: isChange, answer } of [
+      ...READ_TOOLS,
+      ...changes ? CHANGE_TOOLS : [],
+    ]
   ) {
     const annotations = { readOnlyHint: !isChange, destructiveHint: name === "cancel_run" };
     server.registerTool(name, { description, inputSchema: schema, annotations }, async (input) => {
@@ -25,7 +33,10 @@ export function mcpServer(api: ToolApi, changes: boolean): McpServer {
         return { content: [{ type: "text", text: bounded(await answer(input, api)) }] };
       } catch (error) {
         const hint = error instanceof MosaicError && error.hint !== undefined ? [error.hint] : [];
-        return { isError: true, content: [{ type: "text", text: bounded([messageOf(error), ...hint]) }] };
+        return {
+          isError: true,
+          content: [{ type: "text", text: bounded([messageOf(error), ...hint]) }],
+        };
       }
     });
   }
@@ -36,5 +47,7 @@ export function mcpServer(api: ToolApi, changes: boolean): McpServer {
 function bounded(lines: readonly string[]): string {
   const text = lines.map(escapeControl).join("\n");
   if (text.length <= LONGEST_ANSWER) return text;
-  return `${text.slice(0, LONGEST_ANSWER)}\n(cut: the answer has ${text.length} characters; ask for less)`;
+  return `${
+    text.slice(0, LONGEST_ANSWER)
+  }\n(cut: the answer has ${text.length} characters; ask for less)`;
 }

@@ -1,9 +1,16 @@
 /**
- * MLflow's `search_runs`: conditions joined by AND, and an order, translated into the one language of filters and sorts
- * (src/runs/query). Pure.
+ * MLflow's `search_runs`: conditions joined by AND, and an order, translated into the one language
+ * of filters and sorts (src/runs/query). Pure.
  */
 import { MosaicError } from "../base/errors.ts";
-import { Budget, type Expression, fits, type Literal, type Operator, type Value } from "../runs/query/expression.ts";
+import {
+  Budget,
+  type Expression,
+  fits,
+  type Literal,
+  type Operator,
+  type Value,
+} from "../runs/query/expression.ts";
 import { byValue } from "../runs/query/order.ts";
 
 /** A run's fields for conditions. Numbers may be NaN. */
@@ -23,12 +30,28 @@ export interface Dataset {
 }
 
 const ATTRIBUTES = [
-  ...["run_id", "run_name", "status", "start_time", "end_time", "user_id", "experiment_id", "artifact_uri"],
+  ...[
+    "run_id",
+    "run_name",
+    "status",
+    "start_time",
+    "end_time",
+    "user_id",
+    "experiment_id",
+    "artifact_uri",
+  ],
 ];
-const ALIASES: Readonly<Record<string, string>> = { parameter: "param", attr: "attribute", run: "attribute" };
+const ALIASES: Readonly<Record<string, string>> = {
+  parameter: "param",
+  attr: "attribute",
+  run: "attribute",
+};
 
 const KEY = String.raw`"[^"]+"|${"`[^`]+`"}|[\w./-]+`;
-const FIELD = new RegExp(String.raw`^\s*(?:(metric|param|parameter|tag|attribute|attr|run|dataset)s?\.)?(${KEY})`, "i");
+const FIELD = new RegExp(
+  String.raw`^\s*(?:(metric|param|parameter|tag|attribute|attr|run|dataset)s?\.)?(${KEY})`,
+  "i",
+);
 const REST =
   /^\s*(!=|>=|<=|=|>|<|(?:NOT\s+)?IN\b|I?LIKE\b)\s*(\((?:[^'"()]|'[^']*'|"[^"]*")*\)|'[^']*'|"[^"]*"|[-+\w.]+)/i;
 const NULL = /^\s*IS\s+(NOT\s+)?NULL\b/i;
@@ -39,7 +62,10 @@ const MAX_ORDERS = 32;
 
 const refused = (message: string) => new MosaicError("invalid_argument", message);
 
-/** @param filter "" for all; `metrics.loss < 0.1 and tags.mlflow.parentRunId = 'X'` @throws MosaicError `invalid_argument` */
+/**
+ * @param filter "" for all; `metrics.loss < 0.1 and tags.mlflow.parentRunId = 'X'` @throws
+ * MosaicError `invalid_argument`
+ */
 export function conditionsOf(filter: string): (run: Searched) => boolean {
   const expression = expressionOf(filter);
   const budget = new Budget();
@@ -48,10 +74,13 @@ export function conditionsOf(filter: string): (run: Searched) => boolean {
     fits(
       expression,
       (column) =>
-        column.startsWith(DATASET) ? of?.[column.slice(DATASET.length) as keyof Dataset] : valueOf(run, column),
+        column.startsWith(DATASET)
+          ? of?.[column.slice(DATASET.length) as keyof Dataset]
+          : valueOf(run, column),
       budget,
     );
-  return (run) => (run.datasets?.length ? run.datasets : [undefined]).some((of) => isOfOne(run, of));
+  return (run) =>
+    (run.datasets?.length ? run.datasets : [undefined]).some((of) => isOfOne(run, of));
 }
 
 /** Columns are `metric.loss`, `param.lr`, `tag.team`, `attribute.status`. */
@@ -63,7 +92,9 @@ export function expressionOf(filter: string): Expression {
     const isNull = field && NULL.exec(rest.slice(field[0].length));
     const match = isNull ?? (field && REST.exec(rest.slice(field[0].length)));
     if (!match || !field) {
-      throw refused(`"${rest.trim()}" is not a condition such as metrics.loss < 0.1 or tags.team = 'rl'`);
+      throw refused(
+        `"${rest.trim()}" is not a condition such as metrics.loss < 0.1 or tags.team = 'rl'`,
+      );
     }
     parts.push(
       isNull
@@ -72,7 +103,9 @@ export function expressionOf(filter: string): Expression {
     );
     rest = rest.slice(field[0].length + match[0].length);
     const and = AND.exec(rest);
-    if (and === null && rest.trim() !== "") throw refused(`"${rest.trim()}": conditions are joined by AND`);
+    if (and === null && rest.trim() !== "") {
+      throw refused(`"${rest.trim()}": conditions are joined by AND`);
+    }
     rest = rest.slice(and?.[0].length ?? 0);
   }
   return { type: "and", parts };
@@ -85,13 +118,18 @@ function nullness(column: string, isNull: boolean): Expression {
 
 function condition(column: string, operator: string, text: string): Expression {
   const isIn = operator.endsWith("in");
-  if (text.startsWith("(") !== isIn) throw refused(`${operator.toUpperCase()} ${text}: IN takes a list`);
+  if (text.startsWith("(") !== isIn) {
+    throw refused(`${operator.toUpperCase()} ${text}: IN takes a list`);
+  }
   const compare = (operator: Operator, values: Literal[] = []): Expression => ({
     ...{ type: "compare", column, operator, values },
   });
   const unquoted = (word: string) => word.slice(1, -1);
   /** Unlike in mosaic's filters, a run without the field matches nothing. */
-  const known = (part: Expression): Expression => ({ type: "and", parts: [compare("known"), part] });
+  const known = (part: Expression): Expression => ({
+    type: "and",
+    parts: [compare("known"), part],
+  });
   if (isIn) {
     const found = compare("in", (text.match(/'[^']*'|"[^"]*"/g) ?? []).map(unquoted));
     return operator === "in" ? found : known({ type: "not", part: found });
@@ -103,14 +141,18 @@ function condition(column: string, operator: string, text: string): Expression {
 
 /** @param order "metrics.loss ASC", the most important first; runs without the field come last */
 export function orderOf(order: readonly string[]): (a: Searched, b: Searched) => number {
-  if (order.length > MAX_ORDERS) throw refused(`it has ${order.length} orders; ${MAX_ORDERS} are possible`);
+  if (order.length > MAX_ORDERS) {
+    throw refused(`it has ${order.length} orders; ${MAX_ORDERS} are possible`);
+  }
   const by = order.map((text) => {
     if (text.length > MAX_LENGTH) throw refused(`an order has more than ${MAX_LENGTH} characters`);
     const whole = text.trimEnd();
     const direction = /\s(ASC|DESC)$/i.exec(whole)?.[1] ?? "";
     const what = whole.slice(0, whole.length - direction.length).trimEnd();
     const found = FIELD.exec(what);
-    if (found?.[0].length !== what.length) throw refused(`"${text}" is not an order, such as metrics.loss DESC`);
+    if (found?.[0].length !== what.length) {
+      throw refused(`"${text}" is not an order, such as metrics.loss DESC`);
+    }
     return { column: columnOf(found), descending: direction.toUpperCase() === "DESC" };
   });
   return (a, b) => {

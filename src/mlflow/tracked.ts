@@ -1,6 +1,6 @@
 /**
- * What MLflow's clients have created within one run of mosaic: experiments and MLflow runs with their tags and parameters.
- * Pure. Their metrics are in the telemetry store, as series of the run.
+ * What MLflow's clients have created within one run of mosaic: experiments and MLflow runs with
+ * their tags and parameters. Pure. Their metrics are in the telemetry store, as series of the run.
  */
 import { parsedObject } from "../base/text/json_text.ts";
 import type { Dataset } from "./search.ts";
@@ -58,18 +58,24 @@ export interface Tracked {
 export function trackedOf(text: string | undefined): Tracked {
   const read = parsedObject(text ?? "") as Partial<Tracked> | undefined;
   const isWhole = [read?.experiments, read?.runs, read?.models].every(Array.isArray);
-  return isWhole ? read as Tracked : { experiments: [{ id: "0", name: "Default", tags: {} }], runs: [], models: [] };
+  return isWhole
+    ? read as Tracked
+    : { experiments: [{ id: "0", name: "Default", tags: {} }], runs: [], models: [] };
 }
 
-export function addExperiment(tracked: Tracked, name: string, tags: Record<string, string>): Experiment {
+export function addExperiment(
+  tracked: Tracked,
+  name: string,
+  tags: Record<string, string>,
+): Experiment {
   const experiment = { id: String(tracked.experiments.length), name, tags };
   tracked.experiments.push(experiment);
   return experiment;
 }
 
 /**
- * Adds an MLflow run. A client repeats a request that got no answer: then the existing run is returned. @param usual its
- * name if the client gives none
+ * Adds an MLflow run. A client repeats a request that got no answer: then the existing run is
+ * returned. @param usual its name if the client gives none
  */
 export function addRun(
   tracked: Tracked,
@@ -78,7 +84,8 @@ export function addRun(
 ): MlflowRun {
   const of = tracked.runs.filter((run) => run.attempt === wanted.attempt);
   const repeated = of.find((run) =>
-    run.start === wanted.start && run.experiment === wanted.experiment && run.user === wanted.user &&
+    run.start === wanted.start && run.experiment === wanted.experiment &&
+    run.user === wanted.user &&
     (wanted.name === "" || run.name === wanted.name)
   );
   if (repeated !== undefined) return repeated;
@@ -106,8 +113,14 @@ export function prefixesOf(runs: readonly MlflowRun[]): ReadonlySet<string> {
   return new Set(runs.map(({ prefix }) => prefix));
 }
 
-/** The prefix and the metric of a series: the longest prefix that fits. Undefined if the series belongs to no MLflow run. */
-export function metricKey(prefixes: ReadonlySet<string>, series: string): { prefix: string; key: string } | undefined {
+/**
+ * The prefix and the metric of a series: the longest prefix that fits. Undefined if the series
+ * belongs to no MLflow run.
+ */
+export function metricKey(
+  prefixes: ReadonlySet<string>,
+  series: string,
+): { prefix: string; key: string } | undefined {
   // The series that every run has belong to no MLflow run.
   if (!isMetricName(series)) return undefined;
   let prefix = series;
@@ -124,5 +137,7 @@ export function metricKey(prefixes: ReadonlySet<string>, series: string): { pref
 export function typedParameter(text: string): string | number | boolean | null {
   if (text === "True" || text === "False") return text === "True";
   if (text === "None") return null;
-  return /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[-+]?\d+)?$/.test(text) && Number.isFinite(Number(text)) ? Number(text) : text;
+  return /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[-+]?\d+)?$/.test(text) && Number.isFinite(Number(text))
+    ? Number(text)
+    : text;
 }

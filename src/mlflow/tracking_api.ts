@@ -1,7 +1,8 @@
 /**
- * MLflow's tracking REST API (2.0), as far as its clients use it during training: a worker's `MLFLOW_TRACKING_URI` is
- * `http://HOST:PORT/mlflow/RUN_ID`. A client sees only the MLflow runs of its own run of mosaic. Points become series of
- * that run; experiments, tags and parameters are stored in a file in its directory.
+ * MLflow's tracking REST API (2.0), as far as its clients use it during training: a worker's
+ * `MLFLOW_TRACKING_URI` is `http://HOST:PORT/mlflow/RUN_ID`. A client sees only the MLflow runs of
+ * its own run of mosaic. Points become series of that run; experiments, tags and parameters are
+ * stored in a file in its directory.
  */
 import { parsedJson } from "../base/text/json_text.ts";
 import { numberOnWire } from "../gen/records/step_columns.ts";
@@ -87,13 +88,23 @@ export class MlflowApi {
     this.#requireOwnRun = requireOwnRun;
   }
 
-  /** @param owner whether the caller is the daemon's user, who needs no token @param read reads the body */
-  async answer(request: Request, path: string, owner: boolean, read: () => Promise<string>): Promise<Response> {
+  /**
+   * @param owner whether the caller is the daemon's user, who needs no token @param read reads the
+   * body
+   */
+  async answer(
+    request: Request,
+    path: string,
+    owner: boolean,
+    read: () => Promise<string>,
+  ): Promise<Response> {
     try {
       const [, runId = "", name = ""] = PATH.exec(path) ?? [];
       const method = METHODS[name] ?? ofModel(request.method, name);
       if (method === undefined) {
-        const of = /\/(?:registered-models|model-versions)\//.test(path) ? "the model registry" : path;
+        const of = /\/(?:registered-models|model-versions)\//.test(path)
+          ? "the model registry"
+          : path;
         throw new MlflowError(
           404,
           "ENDPOINT_NOT_FOUND",
@@ -105,7 +116,9 @@ export class MlflowApi {
       return Response.json(method(this, { run: this.#runOf(runId), fields }));
     } catch (error) {
       const { status, code, message } = asMlflow(error);
-      if (code === "INTERNAL_ERROR") this.#core.log.error({ path, error: message }, "a call of MLflow's API failed");
+      if (code === "INTERNAL_ERROR") {
+        this.#core.log.error({ path, error: message }, "a call of MLflow's API failed");
+      }
       return Response.json({ error_code: code, message }, { status });
     }
   }
@@ -116,7 +129,11 @@ export class MlflowApi {
     let open = this.#open.get(runId);
     if (open === undefined) {
       const { directory } = this.#core.detail(row);
-      open = { directory, tracked: trackedOf(readRecord(fileOf(directory))), recent: this.#recentOf(runId) };
+      open = {
+        directory,
+        tracked: trackedOf(readRecord(fileOf(directory))),
+        recent: this.#recentOf(runId),
+      };
       this.#open.set(runId, open);
       for (const key of this.#open.keys()) {
         if (this.#open.size <= OPEN_RUNS) break;
@@ -126,20 +143,34 @@ export class MlflowApi {
     return { ...open, row };
   }
 
-  /** The last points that an earlier daemon stored: their client may not have received the answer. */
+  /**
+   * The last points that an earlier daemon stored: their client may not have received the answer.
+   */
   #recentOf(runId: string): RecentPoints {
     const recent = new RecentPoints();
     const { records } = this.#core;
-    for (let seq = Math.max(0, records.head(runId, "events") - 2000), page;; seq = page.at(-1)!.seq) {
+    for (
+      let seq = Math.max(0, records.head(runId, "events") - 2000), page;;
+      seq = page.at(-1)!.seq
+    ) {
       page = records.read(runId, "events", seq, 1000);
       if (page.length === 0) return recent;
       for (const event of page) if (event.kind === "metrics") recent.stored(pointsOfEvent(event));
     }
   }
 
-  /** Stores points first and then the state, all of it idempotent: a client that receives no answer repeats its request. */
-  record({ row, recent }: Open, points: readonly MetricPoint[], events: readonly WorkerEventRecord[] = []): void {
-    if (isEnded(row.state)) throw new MlflowError(400, "INVALID_STATE", `run ${row.runId} is ${row.state}`);
+  /**
+   * Stores points first and then the state, all of it idempotent: a client that receives no answer
+   * repeats its request.
+   */
+  record(
+    { row, recent }: Open,
+    points: readonly MetricPoint[],
+    events: readonly WorkerEventRecord[] = [],
+  ): void {
+    if (isEnded(row.state)) {
+      throw new MlflowError(400, "INVALID_STATE", `run ${row.runId} is ${row.state}`);
+    }
     const fresh = recent.fresh(points);
     if (fresh.length + events.length === 0) return;
     this.#core.record(row.runId, [...events, ...eventsOf(recent.placed(fresh))]);
@@ -159,11 +190,16 @@ export class MlflowApi {
     } catch (error) {
       // The state in memory is newer than the disk's: it is read again.
       this.#open.delete(row.runId);
-      throw new MosaicError("unavailable", `${fileOf(directory)}: ${messageOf(error)}`, { cause: error });
+      throw new MosaicError("unavailable", `${fileOf(directory)}: ${messageOf(error)}`, {
+        cause: error,
+      });
     }
   }
 
-  /** The newest point of each metric of an MLflow run. Each series is looked up once, for the first run that is asked for. */
+  /**
+   * The newest point of each metric of an MLflow run. Each series is looked up once, for the first
+   * run that is asked for.
+   */
   latest(open: Open): Latest {
     let byPrefix: Map<string, Json[]> | undefined;
     return ({ prefix }) => (byPrefix ??= this.#latestPoints(open)).get(prefix) ?? [];
@@ -186,7 +222,12 @@ export class MlflowApi {
   }
 
   /** Points of one series after row `since` of the run's metrics. */
-  history({ row }: Open, series: string, since: number, limit: number): { points: Json[]; next: number | undefined } {
+  history(
+    { row }: Open,
+    series: string,
+    since: number,
+    limit: number,
+  ): { points: Json[]; next: number | undefined } {
     const points: Json[] = [];
     let seq = since;
     const end = this.#core.records.head(row.runId, "metrics");
@@ -196,7 +237,11 @@ export class MlflowApi {
       for (const point of page) {
         seq = point.seq;
         if (point.name === series) {
-          points.push({ value: numberOnWire(point.value), step: point.step ?? 0, timestamp: point.tsMs });
+          points.push({
+            value: numberOnWire(point.value),
+            step: point.step ?? 0,
+            timestamp: point.tsMs,
+          });
         }
         if (points.length >= limit) break;
       }
@@ -214,11 +259,17 @@ function requireStateSize(bytes: number): void {
 type Method = (api: MlflowApi, call: Call) => Json;
 
 const METHODS: Readonly<Record<string, Method>> = {
-  "experiments/get-by-name": (_, { run, fields }) => ({ experiment: experimentJson(run, named(run, fields)) }),
-  "experiments/get": (_, { run, fields }) => ({ experiment: experimentJson(run, experimentOf(run, fields)) }),
+  "experiments/get-by-name": (_, { run, fields }) => ({
+    experiment: experimentJson(run, named(run, fields)),
+  }),
+  "experiments/get": (_, { run, fields }) => ({
+    experiment: experimentJson(run, experimentOf(run, fields)),
+  }),
   "experiments/search": (_, { run, fields }) => {
     refuseFilter(fields);
-    return { experiments: run.tracked.experiments.map((experiment) => experimentJson(run, experiment)) };
+    return {
+      experiments: run.tracked.experiments.map((experiment) => experimentJson(run, experiment)),
+    };
   },
   "experiments/create": (api, { run, fields }) => {
     const name = text(fields, "name");
@@ -248,16 +299,22 @@ const METHODS: Readonly<Record<string, Method>> = {
     api.save(run);
     return { run: runJson(api.latest(run), run, made) };
   },
-  "runs/get": (api, { run, fields }) => ({ run: runJson(api.latest(run), run, mlflowRun(run, fields)) }),
+  "runs/get": (api, { run, fields }) => ({
+    run: runJson(api.latest(run), run, mlflowRun(run, fields)),
+  }),
   "runs/search": (api, { run, fields }) => {
-    const ids = new Set(Array.isArray(fields.experiment_ids) ? fields.experiment_ids.map(String) : []);
+    const ids = new Set(
+      Array.isArray(fields.experiment_ids) ? fields.experiment_ids.map(String) : [],
+    );
     const view = string(fields, "run_view_type") || "ACTIVE_ONLY";
     const order = Array.isArray(fields.order_by) ? fields.order_by.map(String) : [];
     const latest = api.latest(run);
     const found = searching(() => {
       const [holds, compare] = [conditionsOf(string(fields, "filter")), orderOf(order)];
       return run.tracked.runs
-        .filter((r) => ids.has(r.experiment) && (view === "ALL" || r.deleted === (view === "DELETED_ONLY")))
+        .filter((r) =>
+          ids.has(r.experiment) && (view === "ALL" || r.deleted === (view === "DELETED_ONLY"))
+        )
         .map((r) => ({ r, searched: searchedOf(latest, run, r) }))
         .filter(({ searched }) => holds(searched))
         .sort((a, b) => compare(a.searched, b.searched) || b.r.start - a.r.start);
@@ -285,7 +342,10 @@ const METHODS: Readonly<Record<string, Method>> = {
     return {};
   },
   "runs/log-parameter": (api, { run, fields }) => {
-    setParameters(api, run, mlflowRun(run, fields), [{ key: text(fields, "key"), value: string(fields, "value") }], []);
+    setParameters(api, run, mlflowRun(run, fields), [{
+      key: text(fields, "key"),
+      value: string(fields, "value"),
+    }], []);
     return {};
   },
   "runs/set-tag": (api, { run, fields }) => {
@@ -314,7 +374,9 @@ const METHODS: Readonly<Record<string, Method>> = {
     const known = of.datasets ?? [];
     for (const input of list(fields, "datasets")) {
       const { name, digest } = (input["dataset"] ?? {}) as Json;
-      const context = pairs(input, "tags").find(({ key }) => key === "mlflow.data.context")?.value ?? "";
+      const context = pairs(input, "tags").find(({ key }) =>
+        key === "mlflow.data.context"
+      )?.value ?? "";
       const one = { name: String(name ?? ""), digest: String(digest ?? ""), context };
       if (!known.some((other) => JSON.stringify(other) === JSON.stringify(one))) known.push(one);
     }
@@ -322,14 +384,19 @@ const METHODS: Readonly<Record<string, Method>> = {
     api.save(run);
     return {};
   },
-  // Models stay files of the run. A version is counted, so that a training that registers its model goes on.
-  "registered-models/create": (api, { run, fields }) => registered(api, run, text(fields, "name"), 0),
+  // Models stay files of the run. A version is counted, so that a training that registers its model
+  // goes on.
+  "registered-models/create": (api, { run, fields }) =>
+    registered(api, run, text(fields, "name"), 0),
   "registered-models/get": (api, { run, fields }) => {
     const name = text(fields, "name");
-    if (run.tracked.registered?.[name] === undefined) throw missing(`there is no registered model "${name}"`);
+    if (run.tracked.registered?.[name] === undefined) {
+      throw missing(`there is no registered model "${name}"`);
+    }
     return registered(api, run, name, 0);
   },
-  "registered-models/update": (api, { run, fields }) => registered(api, run, text(fields, "name"), 0),
+  "registered-models/update": (api, { run, fields }) =>
+    registered(api, run, text(fields, "name"), 0),
   "registered-models/set-tag": () => ({}),
   "registered-models/alias": () => ({}),
   "model-versions/create": (api, { run, fields }) => {
@@ -382,7 +449,13 @@ function registered(api: MlflowApi, run: Open, name: string, versions: number): 
 
 function versionJson({ row }: Open, name: string, version: number, fields: Json): Json {
   return {
-    ...{ name, version: String(version), status: "READY", current_stage: "None", creation_timestamp: row.createdAt },
+    ...{
+      name,
+      version: String(version),
+      status: "READY",
+      current_stage: "None",
+      creation_timestamp: row.createdAt,
+    },
     ...{ source: string(fields, "source"), run_id: string(fields, "run_id") },
   };
 }
@@ -393,13 +466,17 @@ const MODEL_PATH = /^logged-models(?:\/([\w-]+)(\/params|\/tags)?)?$/;
 function ofModel(http: string, name: string): Method | undefined {
   const [all, id, part = ""] = MODEL_PATH.exec(name) ?? [];
   if (all === undefined) return undefined;
-  if (id === undefined || name === "logged-models/search") return id === undefined ? createModel : searchModels;
+  if (id === undefined || name === "logged-models/search") {
+    return id === undefined ? createModel : searchModels;
+  }
   return (api, { run, fields }) => {
     const model = run.tracked.models.find((m) => m.id === id);
     if (model === undefined) throw missing(`this run has no logged model ${id}`);
     if (part === "/params") Object.assign(model.params, byKey(pairs(fields, "params")));
     else if (part === "/tags") Object.assign(model.tags, byKey(pairs(fields, "tags")));
-    else if (http === "PATCH") model.status = MODEL_STATUS[String(fields.status)] ?? text(fields, "status");
+    else if (http === "PATCH") {
+      model.status = MODEL_STATUS[String(fields.status)] ?? text(fields, "status");
+    }
     if (http !== "GET") api.save(run);
     return { model: modelJson(run, model) };
   };
@@ -437,7 +514,12 @@ const searchModels: Method = (_, { run, fields }) => {
 function modelJson({ directory }: Open, model: LoggedModel): Json {
   return {
     info: {
-      ...{ model_id: model.id, name: model.name, experiment_id: model.experiment, model_type: model.type },
+      ...{
+        model_id: model.id,
+        name: model.name,
+        experiment_id: model.experiment,
+        model_type: model.type,
+      },
       ...{ source_run_id: model.sourceRun, status: model.status, tags: pairsOf(model.tags) },
       ...{ creation_timestamp_ms: model.created, last_updated_timestamp_ms: model.created },
       artifact_uri: fileUrl(`${directory}/mlflow/models/${model.id}/artifacts`),
@@ -457,7 +539,9 @@ function setParameters(
   for (const { key, value } of params) {
     const before = of.params[key];
     if (before !== undefined && before !== value) {
-      throw invalid(`parameter ${key} is "${before}" and cannot become "${value}": parameters do not change`);
+      throw invalid(
+        `parameter ${key} is "${before}" and cannot become "${value}": parameters do not change`,
+      );
     }
     if (before === undefined) values[of.prefix + key] = typedParameter(value);
   }
@@ -477,7 +561,8 @@ function setDeleted(api: MlflowApi, run: Open, fields: Json, deleted: boolean): 
   return {};
 }
 
-// ------------------------------------------------------------------------------------------------------------ answers
+// ------------------------------------------------------------------------------------------------------------
+// answers
 
 function experimentJson({ directory }: Open, { id, name, tags }: Experiment): Json {
   return {
@@ -497,8 +582,18 @@ function runJson(latest: Latest, open: Open, run: MlflowRun): Json {
 /** Artifacts are files on this host: the client copies them there itself. */
 function infoJson({ directory }: Open, run: MlflowRun): Json {
   return {
-    ...{ run_id: run.id, run_uuid: run.id, run_name: run.name, experiment_id: run.experiment, user_id: run.user },
-    ...{ status: run.status, start_time: run.start, ...(run.end === null ? {} : { end_time: run.end }) },
+    ...{
+      run_id: run.id,
+      run_uuid: run.id,
+      run_name: run.name,
+      experiment_id: run.experiment,
+      user_id: run.user,
+    },
+    ...{
+      status: run.status,
+      start_time: run.start,
+      ...(run.end === null ? {} : { end_time: run.end }),
+    },
     lifecycle_stage: run.deleted ? "deleted" : "active",
     artifact_uri: fileUrl(`${directory}/mlflow/${run.id}/artifacts`),
   };
@@ -508,10 +603,13 @@ function fileUrl(path: string): string {
   return `file://${path.split("/").map(encodeURIComponent).join("/")}`;
 }
 
-const pairsOf = (values: Record<string, string>) => Object.entries(values).map(([key, value]) => ({ key, value }));
-const byKey = (pairs: readonly KeyValue[]) => Object.fromEntries(pairs.map(({ key, value }) => [key, value]));
+const pairsOf = (values: Record<string, string>) =>
+  Object.entries(values).map(([key, value]) => ({ key, value }));
+const byKey = (pairs: readonly KeyValue[]) =>
+  Object.fromEntries(pairs.map(({ key, value }) => [key, value]));
 
-// ----------------------------------------------------------------------------------------------------------- requests
+// -----------------------------------------------------------------------------------------------------------
+// requests
 
 function experimentOf({ tracked }: Open, fields: Json): Experiment {
   const id = text(fields, "experiment_id");
@@ -537,12 +635,22 @@ function mlflowRun({ tracked, row }: Open, fields: Json): MlflowRun {
 function pointOf(run: MlflowRun, fields: Json): MetricPoint {
   const name = seriesName(run, text(fields, "key"));
   if (name.length > MAX_NAME_LENGTH) {
-    throw invalid(`the metric's name has ${name.length} characters; ${MAX_NAME_LENGTH} are possible: ${name}`);
+    throw invalid(
+      `the metric's name has ${name.length} characters; ${MAX_NAME_LENGTH} are possible: ${name}`,
+    );
   }
   const { value } = fields;
-  const isNumber = typeof value === "number" || value === "NaN" || value === "Infinity" || value === "-Infinity";
-  if (!isNumber) throw invalid(`the value of metric ${name} is ${JSON.stringify(value)}; it must be a number`);
-  return { name, value, step: whole(fields, "step", 0), timestamp: whole(fields, "timestamp", Date.now()) };
+  const isNumber = typeof value === "number" || value === "NaN" || value === "Infinity" ||
+    value === "-Infinity";
+  if (!isNumber) {
+    throw invalid(`the value of metric ${name} is ${JSON.stringify(value)}; it must be a number`);
+  }
+  return {
+    name,
+    value,
+    step: whole(fields, "step", 0),
+    timestamp: whole(fields, "timestamp", Date.now()),
+  };
 }
 
 function searchedOf(latest: Latest, open: Open, run: MlflowRun): Searched {
@@ -563,7 +671,9 @@ function searching<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw error instanceof MosaicError && error.code === "invalid_argument" ? invalid(error.message) : error;
+    throw error instanceof MosaicError && error.code === "invalid_argument"
+      ? invalid(error.message)
+      : error;
   }
 }
 
@@ -575,9 +685,13 @@ function refuseFilter(fields: Json): void {
 
 function string(fields: Json, name: string): string {
   const value = fields[name] ?? "";
-  if (typeof value !== "string") throw invalid(`${name} is ${JSON.stringify(value)}; it must be a text`);
+  if (typeof value !== "string") {
+    throw invalid(`${name} is ${JSON.stringify(value)}; it must be a text`);
+  }
   if (isLonger(value, MLFLOW_LIMITS.text)) {
-    throw invalid(`${name} has ${bytesOfText(value)} bytes; the bound is ${MLFLOW_LIMITS.text} bytes`);
+    throw invalid(
+      `${name} has ${bytesOfText(value)} bytes; the bound is ${MLFLOW_LIMITS.text} bytes`,
+    );
   }
   return value;
 }
@@ -592,21 +706,30 @@ function text(fields: Json, name: string): string {
 function whole(fields: Json, name: string, otherwise: number): number {
   const value = fields[name] ?? otherwise;
   const number = typeof value === "string" && value !== "" ? Number(value) : value;
-  if (!Number.isSafeInteger(number)) throw invalid(`${name} is ${JSON.stringify(value)}; it must be a whole number`);
+  if (!Number.isSafeInteger(number)) {
+    throw invalid(`${name} is ${JSON.stringify(value)}; it must be a whole number`);
+  }
   return number as number;
 }
 
 function list(fields: Json, name: string): Json[] {
   const value = fields[name] ?? [];
   if (Array.isArray(value) && value.length > MLFLOW_LIMITS.entries) {
-    throw invalid(`${name} has ${value.length} entries; the bound is ${MLFLOW_LIMITS.entries} entries`);
+    throw invalid(
+      `${name} has ${value.length} entries; the bound is ${MLFLOW_LIMITS.entries} entries`,
+    );
   }
-  if (Array.isArray(value) && value.every((entry) => typeof entry === "object" && entry !== null)) return value;
+  if (Array.isArray(value) && value.every((entry) => typeof entry === "object" && entry !== null)) {
+    return value;
+  }
   throw invalid(`${name} must be an array of objects`);
 }
 
 function pairs(fields: Json, name: string): KeyValue[] {
-  return list(fields, name).map((pair) => ({ key: text(pair, "key"), value: string(pair, "value") }));
+  return list(fields, name).map((pair) => ({
+    key: text(pair, "key"),
+    value: string(pair, "value"),
+  }));
 }
 
 function queryOf(request: Request): Json {

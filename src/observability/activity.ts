@@ -1,6 +1,6 @@
 /**
- * Counters of the daemon's activity, in memory, so that counting never blocks. src/observability/daemon_metrics.ts turns them
- * into metrics on request.
+ * Counters of the daemon's activity, in memory, so that counting never blocks.
+ * src/observability/daemon_metrics.ts turns them into metrics on request.
  */
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { EventLoopDelay } from "./event_loop.ts";
@@ -12,7 +12,10 @@ import { Subscribers } from "./subscribers.ts";
 export class Counts {
   readonly #counts = new Map<string, number>();
 
-  /** @param known keys reported as 0 from the start: a series that appears with its first event shows no rate */
+  /**
+   * @param known keys reported as 0 from the start: a series that appears with its first event
+   * shows no rate
+   */
   constructor(known: readonly string[] = []) {
     for (const key of known) this.#counts.set(key, 0);
   }
@@ -37,10 +40,36 @@ export type WebhookResult = typeof WEBHOOK_RESULTS[number];
 
 export class Activity {
   /** Seconds from a submission's arrival to its answer. */
-  readonly submitSeconds = new Histogram([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]);
+  readonly submitSeconds = new Histogram([
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    10,
+  ]);
   readonly submissions = new Counts(["accepted", "running_already", "rejected"]);
   /** Seconds from INIT to the decision to start. */
-  readonly queueSeconds = new Histogram([0.05, 0.25, 1, 5, 15, 60, 300, 900, 3600, 14_400, 43_200, 86_400]);
+  readonly queueSeconds = new Histogram([
+    0.05,
+    0.25,
+    1,
+    5,
+    15,
+    60,
+    300,
+    900,
+    3600,
+    14_400,
+    43_200,
+    86_400,
+  ]);
   /** Seconds from that decision to the proxy's registration. */
   readonly startSeconds = new Histogram([0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]);
   /** Seconds from registration to the worker's first record. */
@@ -49,8 +78,24 @@ export class Activity {
   readonly transitions = new Counts(RUN_STATES);
   /** Failed attempts by the class of their reason. */
   readonly failures = new Counts([...FAILURE_CLASSES, "other"]);
-  /** Seconds from a batch's arrival to its acknowledgement; its count is the number of acknowledgements. */
-  readonly ackSeconds = new Histogram([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]);
+  /**
+   * Seconds from a batch's arrival to its acknowledgement; its count is the number of
+   * acknowledgements.
+   */
+  readonly ackSeconds = new Histogram([
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    10,
+  ]);
   acknowledgedBytes = 0;
   malformedLines = 0;
   schemaViolations = 0;

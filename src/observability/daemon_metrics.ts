@@ -1,7 +1,8 @@
 /**
- * The daemon's metrics, for `/metrics` and OTLP: names by Prometheus' conventions, base units, labels from closed lists.
- * No label names a run, because there are thousands of runs; a run's own numbers are in its telemetry.
- * docs/reference/observability.md lists all metrics, and a test compares that list with this one.
+ * The daemon's metrics, for `/metrics` and OTLP: names by Prometheus' conventions, base units,
+ * labels from closed lists. No label names a run, because there are thousands of runs; a run's own
+ * numbers are in its telemetry. docs/reference/observability.md lists all metrics, and a test
+ * compares that list with this one.
  */
 import { Layout } from "../base/layout.ts";
 import { fileBytes } from "../os/files/files.ts";
@@ -25,9 +26,18 @@ export type Family =
     | { type: "histogram"; histogram: HistogramSnapshot }
   );
 
-/** All metrics, read now, with a number of queries and system calls that does not depend on the number of runs. */
+/**
+ * All metrics, read now, with a number of queries and system calls that does not depend on the
+ * number of runs.
+ */
 export function metricsOf(daemon: Observed): Family[] {
-  return [...ofRuns(daemon), ...ofTelemetry(daemon), ...ofReaders(daemon), ...ofStorage(daemon), ...ofProcess(daemon)];
+  return [
+    ...ofRuns(daemon),
+    ...ofTelemetry(daemon),
+    ...ofReaders(daemon),
+    ...ofStorage(daemon),
+    ...ofProcess(daemon),
+  ];
 }
 
 function gauge(name: string, help: string, unit: Described["unit"], value: number): Family {
@@ -45,7 +55,13 @@ function labelled(
   unit: Described["unit"],
   samples: [Labels, number][],
 ): Family {
-  return { name: `mosaic_${name}`, help, unit, type, samples: samples.map(([labels, value]) => ({ labels, value })) };
+  return {
+    name: `mosaic_${name}`,
+    help,
+    unit,
+    type,
+    samples: samples.map(([labels, value]) => ({ labels, value })),
+  };
 }
 
 function histogram(name: string, help: string, of: Histogram): Family {
@@ -88,13 +104,21 @@ function ofRuns(daemon: Observed): Family[] {
       "1",
       by("result", activity.submissions.entries()),
     ),
-    histogram("submit_duration_seconds", "From a submission's arrival to its answer.", activity.submitSeconds),
+    histogram(
+      "submit_duration_seconds",
+      "From a submission's arrival to its answer.",
+      activity.submitSeconds,
+    ),
     histogram(
       "queue_duration_seconds",
       "From submission (or retry) to the decision to start, back-off included.",
       activity.queueSeconds,
     ),
-    histogram("start_duration_seconds", "From that decision to the registration of the proxy.", activity.startSeconds),
+    histogram(
+      "start_duration_seconds",
+      "From that decision to the registration of the proxy.",
+      activity.startSeconds,
+    ),
     histogram(
       "first_record_duration_seconds",
       "From the registration to the worker's first record.",
@@ -111,7 +135,9 @@ function ofTelemetry(daemon: Observed): Family[] {
   const { activity, records } = daemon;
   const stored = records.storedSinceStart();
   let backlog = 0;
-  for (const { journalSize, position } of activity.proxies) backlog += Math.max(0, journalSize - position);
+  for (const { journalSize, position } of activity.proxies) {
+    backlog += Math.max(0, journalSize - position);
+  }
   const rings = records.rings();
   return [
     labelled("counter", "ingest_records_total", "Records stored, by kind.", "1", [
@@ -143,7 +169,12 @@ function ofTelemetry(daemon: Observed): Family[] {
       activity.schemaViolations,
     ),
     gauge("proxies_connected", "Proxies that are connected.", "1", activity.proxies.size),
-    gauge("backlog_bytes", "Output that connected proxies have and that is not stored yet.", "By", backlog),
+    gauge(
+      "backlog_bytes",
+      "Output that connected proxies have and that is not stored yet.",
+      "By",
+      backlog,
+    ),
     gauge("rings", "Runs whose newest records are held in memory.", "1", rings.runs),
     gauge("ring_bytes", "Memory of these, about.", "By", rings.bytes),
   ];
@@ -220,18 +251,39 @@ function ofProcess(daemon: Observed): Family[] {
   const { user, system } = process.cpuUsage();
   const { eventLoop, closedGrpcConnections } = daemon.activity;
   const { rss, heapTotal, heapUsed } = Deno.memoryUsage();
-  const standard = (family: Family): Family => ({ ...family, name: family.name.replace(/^mosaic_/, "") });
+  const standard = (family: Family): Family => ({
+    ...family,
+    name: family.name.replace(/^mosaic_/, ""),
+  });
   return [
-    labelled("gauge", "build_info", "Version of the daemon; always 1.", "1", [[{ version: daemon.version }, 1]]),
-    histogram("event_loop_delay_seconds", "How late timers are, sampled four times a second.", eventLoop.delays),
-    gauge("event_loop_delay_max_seconds", "The longest of the last half minute.", "s", eventLoop.recentMax()),
+    labelled("gauge", "build_info", "Version of the daemon; always 1.", "1", [[{
+      version: daemon.version,
+    }, 1]]),
+    histogram(
+      "event_loop_delay_seconds",
+      "How late timers are, sampled four times a second.",
+      eventLoop.delays,
+    ),
+    gauge(
+      "event_loop_delay_max_seconds",
+      "The longest of the last half minute.",
+      "s",
+      eventLoop.recentMax(),
+    ),
     counter(
       "grpc_closed_connections_total",
       "Closed gRPC connections; the runtime keeps about 22 KiB of each.",
       "1",
       closedGrpcConnections,
     ),
-    standard(gauge("process_start_time_seconds", "When the daemon started, Unix time.", "s", daemon.startedAt / 1000)),
+    standard(
+      gauge(
+        "process_start_time_seconds",
+        "When the daemon started, Unix time.",
+        "s",
+        daemon.startedAt / 1000,
+      ),
+    ),
     standard(gauge("process_resident_memory_bytes", "Resident memory of the daemon.", "By", rss)),
     gauge("heap_bytes", "Memory that the JavaScript heap of the daemon holds.", "By", heapTotal),
     gauge(
@@ -240,6 +292,13 @@ function ofProcess(daemon: Observed): Family[] {
       "By",
       heapUsed,
     ),
-    standard(counter("process_cpu_seconds_total", "Processor time of the daemon.", "s", (user + system) / 1e6)),
+    standard(
+      counter(
+        "process_cpu_seconds_total",
+        "Processor time of the daemon.",
+        "s",
+        (user + system) / 1e6,
+      ),
+    ),
   ];
 }

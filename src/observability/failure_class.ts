@@ -1,4 +1,7 @@
-/** Failure reasons as a closed list, for labels: exit codes, signals and texts must not become series' names. */
+/**
+ * Failure reasons as a closed list, for labels: exit codes, signals and texts must not become
+ * series' names.
+ */
 export const FAILURE_CLASSES = [
   "exit_code",
   "signal",

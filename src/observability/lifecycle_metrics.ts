@@ -53,7 +53,9 @@ export class LifecycleMetrics {
     const activity = this.#activity;
     activity.transitions.add(to);
     if (to === "FAULTED") activity.failures.add(failureClass(transition.reason));
-    if (from === "INIT" && to === "HANDSHAKE") activity.queueSeconds.observe(this.#secondsSince("INIT", transition));
+    if (from === "INIT" && to === "HANDSHAKE") {
+      activity.queueSeconds.observe(this.#secondsSince("INIT", transition));
+    }
     if (from === "HANDSHAKE" && to === "READY") {
       activity.startSeconds.observe(this.#secondsSince("HANDSHAKE", transition));
     }

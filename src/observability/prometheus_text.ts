@@ -9,7 +9,10 @@ export function prometheusText(families: readonly Family[]): string {
 
 function familyText(family: Family): string {
   const { name, help, type } = family;
-  const lines = [`# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}`, `# TYPE ${name} ${type}`];
+  const lines = [
+    `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}`,
+    `# TYPE ${name} ${type}`,
+  ];
   if (family.type === "histogram") {
     const { bounds, counts, sum, count } = family.histogram;
     let below = 0;

@@ -1,4 +1,6 @@
-/** Whether the daemon can accept work, and if not, why; for `/readyz` and the gRPC health service. */
+/**
+ * Whether the daemon can accept work, and if not, why; for `/readyz` and the gRPC health service.
+ */
 import type { Observed } from "./observed.ts";
 
 export interface Readiness {
@@ -33,7 +35,10 @@ export function readinessOf(daemon: Observed, options: ReadinessOptions): Readin
     registry: written(daemon.runs.writable()),
     telemetry: written(daemon.records.writable()),
     disk: { ok: free >= floor, detail: `${free} bytes are free, the floor is ${floor}` },
-    descriptors: { ok: !short, detail: short ? "no file descriptor is left: raise the limit (ulimit -n)" : "are left" },
+    descriptors: {
+      ok: !short,
+      detail: short ? "no file descriptor is left: raise the limit (ulimit -n)" : "are left",
+    },
     listeners: {
       ok: listening,
       detail: listening ? "accept connections" : "one accepts none; see the daemon's log",

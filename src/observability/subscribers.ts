@@ -3,7 +3,9 @@ export type Via = "grpc" | "page";
 
 export interface Following {
   via: Via;
-  /** What is followed: `steps`, `episodes`, `events`, `metrics`, `transitions`, `event_log`, `logs`. */
+  /**
+   * What is followed: `steps`, `episodes`, `events`, `metrics`, `transitions`, `event_log`, `logs`.
+   */
   stream: string;
   subscribers: number;
   /** Unsent records of the slowest reader; undefined for streams without records. */

@@ -1,6 +1,6 @@
 /**
- * Runs the loop of a side service until it ends by itself: if it throws, the error is logged and the loop started again,
- * with back-off.
+ * Runs the loop of a side service until it ends by itself: if it throws, the error is logged and
+ * the loop started again, with back-off.
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -11,11 +11,18 @@ const LONGEST_WAIT_MS = 60_000;
 /** After this time without an error, the next wait is the shortest again. */
 const CALM_MS = 300_000;
 
-/** Never rejects. @param loop continues where it was if it is called again @param firstWaitMs for tests */
+/**
+ * Never rejects. @param loop continues where it was if it is called again @param firstWaitMs for
+ * tests
+ */
 export async function supervised(
   what: string,
   loop: () => Promise<void>,
-  { log, signal, firstWaitMs = FIRST_WAIT_MS }: { log: Logger; signal: AbortSignal; firstWaitMs?: number | undefined },
+  { log, signal, firstWaitMs = FIRST_WAIT_MS }: {
+    log: Logger;
+    signal: AbortSignal;
+    firstWaitMs?: number | undefined;
+  },
 ): Promise<void> {
   let wait = firstWaitMs;
   while (!signal.aborted) {

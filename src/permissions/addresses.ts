@@ -10,7 +10,8 @@ export interface AddressGrant {
 }
 
 /**
- * @param given `HOST:PORT`, optionally after `http://` or `https://`, or `unix:PATH` @throws MosaicError `invalid_argument`
+ * @param given `HOST:PORT`, optionally after `http://` or `https://`, or `unix:PATH` @throws
+ * MosaicError `invalid_argument`
  *   naming `option`.
  */
 export function addressGrant(given: string, option: string, cwd: string): AddressGrant {
@@ -25,7 +26,10 @@ export function addressGrant(given: string, option: string, cwd: string): Addres
   const [, host, port] = /^(\[[0-9a-fA-F:.]+\]|[^:[\]/\s,]+):(\d{1,5})$/.exec(text) ?? [];
   // The runtime panics at a larger port.
   if (host === undefined || Number(port) > 65535) {
-    throw new MosaicError("invalid_argument", `${option} "${given}" is neither HOST:PORT nor unix:PATH`);
+    throw new MosaicError(
+      "invalid_argument",
+      `${option} "${given}" is neither HOST:PORT nor unix:PATH`,
+    );
   }
   if (host === "localhost") {
     return { net: ["localhost", `127.0.0.1:${port}`, `[::1]:${port}`], socket: undefined };
@@ -53,8 +57,8 @@ function isName(entry: string): boolean {
 }
 
 /**
- * Adds the permissions to resolve a host name (without a port) and to connect to each of its addresses. @param resolve
- * returns the addresses of a name; none if it is unknown
+ * Adds the permissions to resolve a host name (without a port) and to connect to each of its
+ * addresses. @param resolve returns the addresses of a name; none if it is unknown
  */
 export async function withAddresses(
   granted: Permissions,

@@ -13,7 +13,10 @@ import type { World } from "./world.ts";
 const FILES = ["--tls-cert", "--tls-key", "--tls-ca"];
 
 export interface DaemonNeeds {
-  /** Only for the start: certificates, the secrets of --notify, the environment, listening on a port that the system selects. */
+  /**
+   * Only for the start: certificates, the secrets of --notify, the environment, listening on a port
+   * that the system selects.
+   */
   start: Permissions;
   /** As long as it runs: includes its listeners, because a failed one is started again. */
   always: Permissions;
@@ -62,7 +65,8 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     read.push(socket.replace(/(.)\/[^/]*$/, "$1"));
     write.push(socket);
   }
-  // In addition to a listener with TLS there is a plain one on loopback, for the daemon's own proxies.
+  // In addition to a listener with TLS there is a plain one on loopback, for the daemon's own
+  // proxies.
   if (isTls) net.push("127.0.0.1:0");
   const webhook = optionValue(words, "--webhook");
   if (webhook !== undefined) net.push(urlGrant(webhook, "--webhook"));
@@ -97,7 +101,10 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     }
   }
   // Port 0 means any free port, so all ports of the host are granted.
-  const [anyPort, fixed] = [net.filter((entry) => entry.endsWith(":0")), net.filter((entry) => !entry.endsWith(":0"))];
+  const [anyPort, fixed] = [
+    net.filter((entry) => entry.endsWith(":0")),
+    net.filter((entry) => !entry.endsWith(":0")),
+  ];
   return {
     start: permissions({
       read: certificates,

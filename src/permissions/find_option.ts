@@ -1,4 +1,7 @@
-/** Finds a few options in a command line. Another parser validates it; this one must not miss an option. */
+/**
+ * Finds a few options in a command line. Another parser validates it; this one must not miss an
+ * option.
+ */
 import { MosaicError } from "../base/errors.ts";
 
 /** Everything before `--`: what follows are words of a worker's. */
@@ -8,8 +11,8 @@ export function ownWords(args: readonly string[]): readonly string[] {
 }
 
 /**
- * Value of `--name VALUE` or `--name=VALUE`, the last one given. @throws MosaicError `invalid_argument` if nothing follows
- * the name.
+ * Value of `--name VALUE` or `--name=VALUE`, the last one given. @throws MosaicError
+ * `invalid_argument` if nothing follows the name.
  */
 export function optionValue(words: readonly string[], ...names: string[]): string | undefined {
   let value: string | undefined;

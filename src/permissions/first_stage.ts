@@ -1,7 +1,9 @@
 /**
- * Run by the portable executable before a daemon or a proxy: prints the permission flags for its command line, one per line.
+ * Run by the portable executable before a daemon or a proxy: prints the permission flags for its
+ * command line, one per line.
  *
- * Prints none for an invalid command line: the program then starts with the client's permissions and reports the error.
+ * Prints none for an invalid command line: the program then starts with the client's permissions
+ * and reports the error.
  */
 import { MosaicError } from "../base/errors.ts";
 import { EXTRA_VARIABLE, extraPermissions, flagsOf } from "./permissions.ts";

@@ -1,10 +1,13 @@
-/** Revokes permissions: those that a daemon needs only to start, and those that mosaic never needs. */
+/**
+ * Revokes permissions: those that a daemon needs only to start, and those that mosaic never needs.
+ */
 import { descriptor, isGranted } from "./granted.ts";
 import { type Kind, type Permissions, permissions, without } from "./permissions.ts";
 
 /**
- * Deno allows imports from several hosts (jsr.io, esm.sh, …) by default, which can be used to send data out. mosaic needs no
- * remote imports. FFI is granted only by `-A`; then nothing is revoked, because with one permission less Deno also refuses
+ * Deno allows imports from several hosts (jsr.io, esm.sh, …) by default, which can be used to send
+ * data out. mosaic needs no remote imports. FFI is granted only by `-A`; then nothing is revoked,
+ * because with one permission less Deno also refuses
  * /proc and /dev.
  */
 export function giveUpImports(): void {
@@ -15,8 +18,9 @@ export function giveUpImports(): void {
 /**
  * Revokes `some`, except what `kept` covers.
  *
- * Revoking an entry also revokes every wider entry that covers it: a directory that contains the file, a host without
- * port. So an entry covered by a wider one is not revoked, because the wider one may still be needed.
+ * Revoking an entry also revokes every wider entry that covers it: a directory that contains the
+ * file, a host without port. So an entry covered by a wider one is not revoked, because the wider
+ * one may still be needed.
  *
  * @returns the revoked permissions
  */
@@ -29,8 +33,8 @@ export function giveUp(some: Permissions, kept: Permissions): Permissions {
       isGranted(kind, entry) && !grantedByWider(kind, entry) && revoke(kind, entry)
     );
   }
-  // Variables are revoked all or none: a revoked one must look unset, not throw in a library that reads it. That is so if
-  // the runtime ignores unlisted variables.
+  // Variables are revoked all or none: a revoked one must look unset, not throw in a library that
+  // reads it. That is so if the runtime ignores unlisted variables.
   if (wanted.env.length > 0 && Deno.permissions.querySync({ name: "env" }).state === "denied") {
     Deno.permissions.revokeSync({ name: "env" });
     gone.env = wanted.env;
@@ -45,6 +49,8 @@ function revoke(kind: Kind, entry: string): boolean {
 
 function grantedByWider(kind: Kind, entry: string): boolean {
   if (kind === "sys") return isGranted(kind, undefined);
-  if (kind === "net") return isGranted(kind, entry.startsWith("unix:") ? undefined : entry.replace(/:\d+$/, ""));
+  if (kind === "net") {
+    return isGranted(kind, entry.startsWith("unix:") ? undefined : entry.replace(/:\d+$/, ""));
+  }
   return isGranted(kind, entry.slice(0, entry.lastIndexOf("/")) || "/");
 }

@@ -29,23 +29,34 @@ export function explainMissing(error: unknown, path?: string): unknown {
 }
 
 /**
- * Converts an error about a path, of the runtime or of the operating system, to a MosaicError that names the path;
- * returns other errors unchanged.
+ * Converts an error about a path, of the runtime or of the operating system, to a MosaicError that
+ * names the path; returns other errors unchanged.
  * @param path the path as the user gave it; without it, the one in the error's message
  */
 export function explainPath(error: unknown, path?: string): unknown {
   return explainFile(explainMissing(error, path), path);
 }
 
-/** Only all permissions together would grant paths in /proc, /dev and /sys; mosaic has no option for that. */
+/**
+ * Only all permissions together would grant paths in /proc, /dev and /sys; mosaic has no option for
+ * that.
+ */
 function ofTheSystem(path: string, cause: unknown): MosaicError {
-  return new MosaicError("invalid_argument", `${path}: mosaic does not open files in /proc, /dev and /sys`, {
-    hint: "Name another path; where a command reads standard input or writes standard output, - means that.",
-    cause,
-  });
+  return new MosaicError(
+    "invalid_argument",
+    `${path}: mosaic does not open files in /proc, /dev and /sys`,
+    {
+      hint:
+        "Name another path; where a command reads standard input or writes standard output, - means that.",
+      cause,
+    },
+  );
 }
 
-/** @throws MosaicError `permission_denied` if the runtime would refuse `address` (HOST:PORT or unix:PATH). */
+/**
+ * @throws MosaicError `permission_denied` if the runtime would refuse `address` (HOST:PORT or
+ * unix:PATH).
+ */
 export function requireNet(address: string): void {
   const refused = missingNet(address);
   if (refused !== undefined) throw refused;
@@ -54,7 +65,9 @@ export function requireNet(address: string): void {
 /** `permission_denied` if the runtime would refuse `address`. */
 export function missingNet(address: string): MosaicError | undefined {
   try {
-    if (Deno.permissions.querySync({ name: "net", host: address }).state === "granted") return undefined;
+    if (Deno.permissions.querySync({ name: "net", host: address }).state === "granted") {
+      return undefined;
+    }
   } catch {
     // Not in a form that the runtime accepts: it will report that itself.
     return undefined;
@@ -77,8 +90,12 @@ export function howToAllow(flags: readonly string[], whom: string): string {
 
 function missing(kind: string, what: string, cause?: unknown): MosaicError {
   const flag = `--allow-${kind}${what === "" ? "" : `=${what}`}`;
-  return new MosaicError("permission_denied", `not permitted to ${DEEDS[kind]} ${what}; ${flag} grants it`, {
-    hint: howToAllow([flag], "it"),
-    cause: cause === undefined ? undefined : messageOf(cause),
-  });
+  return new MosaicError(
+    "permission_denied",
+    `not permitted to ${DEEDS[kind]} ${what}; ${flag} grants it`,
+    {
+      hint: howToAllow([flag], "it"),
+      cause: cause === undefined ? undefined : messageOf(cause),
+    },
+  );
 }

@@ -1,4 +1,7 @@
-/** What the file of `--notify` needs: the hosts that it names, and the files and variables with secrets. */
+/**
+ * What the file of `--notify` needs: the hosts that it names, and the files and variables with
+ * secrets.
+ */
 import { isPlainObject } from "../base/text/exact_numbers.ts";
 import { urlGrant } from "./addresses.ts";
 
@@ -36,5 +39,7 @@ export function notifyGrants(text: string | undefined): NotifyGrants {
 function hostOf(url: unknown): string[] {
   if (typeof url !== "string" || !URL.canParse(url)) return [];
   const { protocol, hostname, port } = new URL(url);
-  return protocol in PORTS ? [`${hostname}:${port || PORTS[protocol]}`] : [urlGrant(url, "--notify")];
+  return protocol in PORTS
+    ? [`${hostname}:${port || PORTS[protocol]}`]
+    : [urlGrant(url, "--notify")];
 }

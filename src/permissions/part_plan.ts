@@ -1,6 +1,6 @@
 /**
- * The minimal permissions of a daemon or proxy with these arguments, in this environment. Pure: its inputs are in a World.
- * Clients use a fixed set (scripts/compile/client_permissions.sh).
+ * The minimal permissions of a daemon or proxy with these arguments, in this environment. Pure: its
+ * inputs are in a World. Clients use a fixed set (scripts/compile/client_permissions.sh).
  */
 import { withAddresses } from "./addresses.ts";
 import { daemonPlan } from "./daemon_plan.ts";
@@ -18,9 +18,17 @@ export function isPlanned(verb: string): verb is PlannedPart {
 }
 
 /**
- * @throws MosaicError `invalid_argument` for an option without its value, an invalid address, an invalid `$MOSAIC_ALLOW`.
+ * @throws MosaicError `invalid_argument` for an option without its value, an invalid address, an
+ * invalid `$MOSAIC_ALLOW`.
  */
-export async function planFor(part: PlannedPart, args: readonly string[], world: World): Promise<Permissions> {
+export async function planFor(
+  part: PlannedPart,
+  args: readonly string[],
+  world: World,
+): Promise<Permissions> {
   const extra = extraPermissions(world.env(EXTRA_VARIABLE));
-  return await withAddresses(together(PLANS[part](args, world), extra), (name) => world.resolve(name));
+  return await withAddresses(
+    together(PLANS[part](args, world), extra),
+    (name) => world.resolve(name),
+  );
 }

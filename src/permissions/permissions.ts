@@ -35,13 +35,17 @@ export function without(of: Permissions, by: Permissions): Permissions {
 
 function tidy(kind: Kind, entries: readonly string[]): string[] {
   const once = [...new Set(entries)];
-  return once.filter((entry) => !once.some((other) => other !== entry && covers(kind, other, entry))).sort();
+  return once.filter((entry) =>
+    !once.some((other) => other !== entry && covers(kind, other, entry))
+  ).sort();
 }
 
 /** Whether granting `granted` grants `entry`. */
 function covers(kind: Kind, granted: string, entry: string): boolean {
   if (granted === entry) return true;
-  if (kind === "read" || kind === "write") return entry.startsWith(granted === "/" ? "/" : `${granted}/`);
+  if (kind === "read" || kind === "write") {
+    return entry.startsWith(granted === "/" ? "/" : `${granted}/`);
+  }
   // A host without a port includes all of its ports.
   if (kind === "net") return entry.startsWith(`${granted}:`) && !/^\[?[0-9a-f:]*$/i.test(granted);
   if (kind === "env") return granted.endsWith("*") && entry.startsWith(granted.slice(0, -1));
@@ -49,8 +53,8 @@ function covers(kind: Kind, granted: string, entry: string): boolean {
 }
 
 /**
- * The flags of `deno run`. A list of variables comes with `--ignore-env`: others then look unset instead of throwing,
- * because libraries read many.
+ * The flags of `deno run`. A list of variables comes with `--ignore-env`: others then look unset
+ * instead of throwing, because libraries read many.
  * @throws MosaicError `invalid_argument` for a path that cannot be written in a flag.
  */
 export function flagsOf(granted: Permissions): string[] {
@@ -87,13 +91,18 @@ export function permissionsOfFlags(flags: readonly string[]): Permissions | unde
     const match = FLAG.exec(flag) ?? SHORT_FLAG.exec(flag);
     if (match === null) continue;
     const kind = OF_LETTER[match[1]!] ?? match[1] as Kind;
-    granted = together(granted, permissions({ [kind]: match[2] === undefined ? "all" : entriesOf(match[2]) }));
+    granted = together(
+      granted,
+      permissions({ [kind]: match[2] === undefined ? "all" : entriesOf(match[2]) }),
+    );
   }
   return granted;
 }
 
 function entriesOf(text: string): string[] {
-  return text.replaceAll(",,", "\0").split(",").filter((e) => e !== "").map((e) => e.replaceAll("\0", ","));
+  return text.replaceAll(",,", "\0").split(",").filter((e) => e !== "").map((e) =>
+    e.replaceAll("\0", ",")
+  );
 }
 
 export const EXTRA_VARIABLE = "MOSAIC_ALLOW";
@@ -110,7 +119,8 @@ export function extraPermissions(text: string | undefined): Permissions {
       "invalid_argument",
       `${EXTRA_VARIABLE} has "${flag}", which grants nothing that can be added`,
       {
-        hint: "Give flags such as --allow-net=hooks.example.com:443 or --allow-read=/data, with blanks between.",
+        hint:
+          "Give flags such as --allow-net=hooks.example.com:443 or --allow-read=/data, with blanks between.",
       },
     );
   }

@@ -13,7 +13,11 @@ const FILES = ["--token-file", "--tls-ca"];
 
 export function proxyPlan(args: readonly string[], world: World): Permissions {
   const words = ownWords(args);
-  const target = addressGrant(optionValue(words, "--target") || DEFAULT_HTTP, "--target", world.cwd);
+  const target = addressGrant(
+    optionValue(words, "--target") || DEFAULT_HTTP,
+    "--target",
+    world.cwd,
+  );
   const given = optionValue(words, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
   const { daemonJson, ca, placed, observed, sys } = runDir === undefined
@@ -42,7 +46,8 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
     write: [...write, ...directories],
     net,
     run: ["/bin/sh"],
-    // A stand-alone proxy passes its whole environment to the worker; otherwise the start file has the worker's.
+    // A stand-alone proxy passes its whole environment to the worker; otherwise the start file has
+    // the worker's.
     env: daemonJson === undefined ? "all" : [...PROXY_VARIABLES, ...placed ? PLACED_VARIABLES : []],
     sys: ["hostname", "statfs", ...sys],
   });
@@ -66,13 +71,18 @@ const NO_START_FILE = { daemonJson: undefined, ca: undefined, placed: false, sys
 function startFileOf(runDir: string, words: readonly string[], world: World): FromStartFile {
   const attempt = Number(optionValue(words, "--attempt") ?? 1);
   const files = new RunFiles(runDir, optionValue(words, "--worker-id") ?? "");
-  const path = (value: unknown) => typeof value === "string" && value.startsWith("/") ? value : undefined;
+  const path = (value: unknown) =>
+    typeof value === "string" && value.startsWith("/") ? value : undefined;
   try {
     const start = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "");
     const list = (value: unknown): unknown[] => Array.isArray(value) ? value : [];
     const { roots = [], places = [], globs, user } = start.observe ?? {};
-    const named = words.includes("--read-files") ? JSON.parse(world.readText(files.namedFiles) ?? "{}").globs : [];
-    const patterns = [...list(globs), ...list(named)].map((one) => (one as { root?: unknown })?.root);
+    const named = words.includes("--read-files")
+      ? JSON.parse(world.readText(files.namedFiles) ?? "{}").globs
+      : [];
+    const patterns = [...list(globs), ...list(named)].map((one) =>
+      (one as { root?: unknown })?.root
+    );
     const observed = [...list(roots), ...list(places), ...patterns].map(path);
     return {
       daemonJson: path(start.daemonJson),
@@ -87,7 +97,10 @@ function startFileOf(runDir: string, words: readonly string[], world: World): Fr
   }
 }
 
-/** The run's directory below the state directory, and the temporary directory used if it cannot be created. */
+/**
+ * The run's directory below the state directory, and the temporary directory used if it cannot be
+ * created.
+ */
 function standAlone(words: readonly string[], world: World, read: string[]): string[] {
   const runId = optionValue(words, "--run-id") ?? "";
   const temporary = absolutePath(world.env("TMPDIR") || "/tmp", world.cwd);

@@ -4,9 +4,26 @@ import { absolutePath } from "./find_option.ts";
 import type { World } from "./world.ts";
 
 /** Paths of mosaic's own files, and output settings. */
-const OWN = ["MOSAIC_*", "HOME", "XDG_STATE_HOME", "NO_COLOR", "TERM", "COLUMNS", "LINES", "TMPDIR"];
+const OWN = [
+  "MOSAIC_*",
+  "HOME",
+  "XDG_STATE_HOME",
+  "NO_COLOR",
+  "TERM",
+  "COLUMNS",
+  "LINES",
+  "TMPDIR",
+];
 
-export const CLIENT_VARIABLES: readonly string[] = [...OWN, "PATH", "CI", "SHELL", "LANG", "LC_*", "TZ"];
+export const CLIENT_VARIABLES: readonly string[] = [
+  ...OWN,
+  "PATH",
+  "CI",
+  "SHELL",
+  "LANG",
+  "LC_*",
+  "TZ",
+];
 
 export const PROXY_VARIABLES: readonly string[] = [...OWN, "PATH"];
 
@@ -36,10 +53,13 @@ export const COLLECTOR_VARIABLES = [
 
 /** The daemon also reads what it passes on to workers. */
 export function daemonVariables(world: World): string[] {
-  const further = (world.env(PASS_VARIABLE) ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
+  const further = (world.env(PASS_VARIABLE) ?? "").split(",").map((name) => name.trim()).filter((
+    name,
+  ) => name !== "");
   const names = [...OWN, ...DAEMON_VARIABLES];
   for (const pattern of [...PASSED_ON, ...further]) {
-    // The runtime has no patterns that begin with a star, so the matching names that are set now are listed.
+    // The runtime has no patterns that begin with a star, so the matching names that are set now
+    // are listed.
     if (!pattern.startsWith("*")) names.push(pattern);
     else names.push(...world.envNames().filter((name) => name.endsWith(pattern.slice(1))));
   }
@@ -48,6 +68,8 @@ export function daemonVariables(world: World): string[] {
 
 /** Files that clients' variables name. */
 export function tlsFiles(world: World): string[] {
-  const named = ["MOSAIC_TLS_CA", "MOSAIC_TLS_CERT", "MOSAIC_TLS_KEY"].map((name) => world.env(name));
+  const named = ["MOSAIC_TLS_CA", "MOSAIC_TLS_CERT", "MOSAIC_TLS_KEY"].map((name) =>
+    world.env(name)
+  );
   return named.flatMap((file) => file ? [absolutePath(file, world.cwd)] : []);
 }

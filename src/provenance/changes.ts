@@ -6,8 +6,9 @@ import { isSource } from "./untracked.ts";
 const short = (commit: string | null) => commit === null ? "no commit" : commit.slice(0, 9);
 
 /**
- * What of the code at `before` is different `now`: paths, and "commit A..B". Untracked files that are new, and untracked files
- * that are not source code, are outputs of this or other runs and do not count. None for records of different working directories.
+ * What of the code at `before` is different `now`: paths, and "commit A..B". Untracked files that
+ * are new, and untracked files that are not source code, are outputs of this or other runs and do
+ * not count. None for records of different working directories.
  */
 export function changesSince(before: CodeRecord, now: CodeRecord): string[] {
   // A run in a copy of its code has the submitted one.
@@ -19,26 +20,36 @@ export function changesSince(before: CodeRecord, now: CodeRecord): string[] {
   }
   const [a, b] = [before.git, now.git];
   if (a === null || b === null || a.root !== b.root) return [...changed].sort();
-  if (a.commit !== b.commit) return [`commit ${short(a.commit)}..${short(b.commit)}`, ...[...changed].sort()];
+  if (a.commit !== b.commit) {
+    return [`commit ${short(a.commit)}..${short(b.commit)}`, ...[...changed].sort()];
+  }
   for (const path of trackedDifferences(a, b)) changed.add(path);
   const untracked = new Map(b.files.map((file) => [file.path, file]));
   for (const { path, change, sha256 } of a.files) {
-    if (change === "untracked" && isSource(path) && untracked.get(path)?.sha256 !== sha256) changed.add(path);
+    if (change === "untracked" && isSource(path) && untracked.get(path)?.sha256 !== sha256) {
+      changed.add(path);
+    }
   }
   return [...changed].sort();
 }
 
 function trackedDifferences(a: GitState, b: GitState): string[] {
   const tracked = ({ files }: GitState) =>
-    new Map(files.filter(({ change }) => change !== "untracked").map((file) => [file.path, file.sha256]));
+    new Map(
+      files.filter(({ change }) => change !== "untracked").map((file) => [file.path, file.sha256]),
+    );
   const [before, now] = [tracked(a), tracked(b)];
-  return [...new Set([...before.keys(), ...now.keys()])].filter((path) => before.get(path) !== now.get(path));
+  return [...new Set([...before.keys(), ...now.keys()])].filter((path) =>
+    before.get(path) !== now.get(path)
+  );
 }
 
 /** As the repository names it. */
 function belowRoot({ cwd, git }: CodeRecord, path: string): string {
   const absolute = nodePath().posix.resolve(cwd, path);
-  return git !== null && absolute.startsWith(`${git.root}/`) ? absolute.slice(git.root.length + 1) : path;
+  return git !== null && absolute.startsWith(`${git.root}/`)
+    ? absolute.slice(git.root.length + 1)
+    : path;
 }
 
 const NAMED = 2;
@@ -52,7 +63,10 @@ export function changedWords(changed: readonly string[]): string {
   }`;
 }
 
-/** Files that are not the same in two records, with what each says of it; null: nothing, the file is the commit's. */
+/**
+ * Files that are not the same in two records, with what each says of it; null: nothing, the file is
+ * the commit's.
+ */
 export function fileDifferences(
   a: readonly { path: string; change: string; sha256: string }[],
   b: readonly { path: string; change: string; sha256: string }[],

@@ -1,4 +1,7 @@
-/** What is recorded of a run's code and environment, at its submission (attempt 0) and at the start of each attempt. */
+/**
+ * What is recorded of a run's code and environment, at its submission (attempt 0) and at the start
+ * of each attempt.
+ */
 import { z } from "zod";
 import { MosaicError } from "../base/errors.ts";
 import { MOST_FILES } from "./bounds.ts";

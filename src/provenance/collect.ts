@@ -50,9 +50,9 @@ export async function collectCode(
   let diff: Uint8Array = new Uint8Array();
   if (root !== undefined) {
     const untracked = chooseUntracked(all("untracked").flatMap((text) => untrackedOf(text) ?? []));
-    const more = untracked.taken.length === 0
-      ? undefined
-      : pairsOf((await run(UNTRACKED, ["sh", ...untracked.taken], scriptEnvironment(command, env))).stdout);
+    const more = untracked.taken.length === 0 ? undefined : pairsOf(
+      (await run(UNTRACKED, ["sh", ...untracked.taken], scriptEnvironment(command, env))).stdout,
+    );
     const state = changes(one("diff") ?? "", more?.get("diff")?.[0] ?? "", mask);
     diff = state.diff;
     if (all("complete").length === 0 && problems.length === 0) {
@@ -75,7 +75,10 @@ export async function collectCode(
     code: {
       cwd: one("cwd") ?? "",
       git,
-      words: all("file").map((text) => ({ sha256: text.slice(0, 64), path: text.slice(65).slice(0, MOST_TEXT) })),
+      words: all("file").map((text) => ({
+        sha256: text.slice(0, 64),
+        path: text.slice(65).slice(0, MOST_TEXT),
+      })),
       problems,
     },
     environment: {
@@ -107,10 +110,13 @@ export function scriptEnvironment(
   env: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
   const program = (command[0] ?? "").replace(/^.*\//, "");
-  const isPython = PYTHON_PROGRAM.test(program) || command.some((word) => /\.(?:py|ipynb)$/.test(word)) ||
+  const isPython = PYTHON_PROGRAM.test(program) ||
+    command.some((word) => /\.(?:py|ipynb)$/.test(word)) ||
     env.VIRTUAL_ENV !== undefined || env.CONDA_PREFIX !== undefined;
   return {
-    ...Object.fromEntries(PASSED.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]!]])),
+    ...Object.fromEntries(
+      PASSED.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]!]]),
+    ),
     PATH: env.PATH ? `${SYSTEM_PATH}:${env.PATH}` : SYSTEM_PATH,
     MOSAIC_PATH: env.PATH || SYSTEM_PATH,
     MOSAIC_PYTHON: isPython ? "1" : "0",
@@ -150,12 +156,19 @@ function changes(tracked: string, untracked: string, mask: (code: string) => str
     if (part.binary) return void leftOut.push({ path: part.path, why: "not a text file" });
     bytes += part.text.length;
     if (isCut || bytes > MOST_DIFF_BYTES || files.length >= MOST_FILES) {
-      return void leftOut.push({ path: part.path, why: `the changes are larger than ${MOST_DIFF_BYTES >> 20} MiB` });
+      return void leftOut.push({
+        path: part.path,
+        why: `the changes are larger than ${MOST_DIFF_BYTES >> 20} MiB`,
+      });
     }
     const text = mask(part.text);
     if (text !== part.text) masked.push(part.path);
     texts.push(text);
-    files.push({ path: part.path, change: isUntracked ? "untracked" : part.change, sha256: sha256Of(part.text) });
+    files.push({
+      path: part.path,
+      change: isUntracked ? "untracked" : part.change,
+      sha256: sha256Of(part.text),
+    });
   };
   for (const [encoded, isUntracked] of [[tracked, false], [untracked, true]] as const) {
     const text = bytesText(Uint8Array.fromBase64(encoded.length % 4 === 0 ? encoded : ""));
@@ -164,7 +177,13 @@ function changes(tracked: string, untracked: string, mask: (code: string) => str
     parts.forEach((part, i) => take(part, isUntracked, i >= cut));
   }
   const changed = files.length + leftOut.length > 0;
-  return { files, leftOut, masked, sha256: changed ? whole.digest("hex") : null, diff: textBytes(texts.join("")) };
+  return {
+    files,
+    leftOut,
+    masked,
+    sha256: changed ? whole.digest("hex") : null,
+    diff: textBytes(texts.join("")),
+  };
 }
 
 export function sha256Of(latin1: string): string {

@@ -1,8 +1,9 @@
 /**
- * The shell scripts that look at a run's code, with the rights of its worker. The repository is untrusted: its config (hooks,
- * fsmonitor, filters, external diffs, pagers) must run nothing. So git compares the working tree in a temporary repository,
- * which has a config of its own, a copy of the index, and the real repository's objects. The real repository is only asked for
- * HEAD and its remote, which runs no program.
+ * The shell scripts that look at a run's code, with the rights of its worker. The repository is
+ * untrusted: its config (hooks, fsmonitor, filters, external diffs, pagers) must run nothing. So
+ * git compares the working tree in a temporary repository, which has a config of its own, a copy of
+ * the index, and the real repository's objects. The real repository is only asked for HEAD and its
+ * remote, which runs no program.
  *
  * Both print pairs of texts, each ended by NUL.
  */
@@ -15,8 +16,9 @@ const MOST_PACKAGES = 5000;
 const GIT_SECONDS = 60;
 
 /**
- * Sets `top` (empty outside of a repository), `real` and `common` (the git directories of the working tree and of the whole
- * repository). Links of the worker to a FIFO or device are not opened.
+ * Sets `top` (empty outside of a repository), `real` and `common` (the git directories of the
+ * working tree and of the whole repository). Links of the worker to a FIFO or device are not
+ * opened.
  */
 const FIND_REPOSITORY = `
 export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_OPTIONAL_LOCKS=0
@@ -80,7 +82,10 @@ diff() {
 }
 `;
 
-/** `$0` is the program, `$1` … its arguments; "1" in MOSAIC_PYTHON: it is a program of Python, or may be. */
+/**
+ * `$0` is the program, `$1` … its arguments; "1" in MOSAIC_PYTHON: it is a program of Python, or
+ * may be.
+ */
 export const LOOK = `${FIND_REPOSITORY}
 say host "$(line_of /proc/sys/kernel/hostname)"
 say kernel "$(line_of /proc/sys/kernel/osrelease)"
@@ -180,8 +185,8 @@ say diff "$(diff --)"
 `;
 
 /**
- * Copies the working tree's tracked files, as they are now, below the directory `$1`, and the untracked files that follow. On a
- * file system that can, the copies share their blocks.
+ * Copies the working tree's tracked files, as they are now, below the directory `$1`, and the
+ * untracked files that follow. On a file system that can, the copies share their blocks.
  */
 export const COPY_FILES = `${FIND_REPOSITORY}
 [ -n "$top" ] || { say problem "there is no git repository at $dir"; exit 0; }
@@ -209,7 +214,10 @@ say root "$top"
 say complete ""
 `;
 
-/** Writes the files of the commit `$1` below the directory `$2`, and applies the patch `$3` to them; "": none. */
+/**
+ * Writes the files of the commit `$1` below the directory `$2`, and applies the patch `$3` to them;
+ * "": none.
+ */
 export const CHECK_OUT = `${FIND_REPOSITORY}
 [ -n "$top" ] || { say problem "there is no git repository at $dir"; exit 0; }
 command -v git > /dev/null || { say problem "git is not installed"; exit 0; }

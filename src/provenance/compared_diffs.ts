@@ -5,16 +5,24 @@ import { bytesText, type DiffPart, partsOf, textBytes } from "./diff_parts.ts";
 const MOST_LINES = 200;
 
 /**
- * For each file whose changes differ: its name, then lines that only the first run's changes have ("<"), and those that only the
- * second's have (">"): "< +lr = 0.1".
+ * For each file whose changes differ: its name, then lines that only the first run's changes have
+ * ("<"), and those that only the second's have (">"): "< +lr = 0.1".
  */
-export function differingLines(a: Uint8Array = new Uint8Array(), b: Uint8Array = new Uint8Array()): string[] {
-  const [first, second] = [a, b].map((diff) => new Map(partsOf(bytesText(diff)).map((part) => [part.path, part])));
+export function differingLines(
+  a: Uint8Array = new Uint8Array(),
+  b: Uint8Array = new Uint8Array(),
+): string[] {
+  const [first, second] = [a, b].map((diff) =>
+    new Map(partsOf(bytesText(diff)).map((part) => [part.path, part]))
+  );
   return [...new Set([...first!.keys(), ...second!.keys()])].sort().flatMap((path) => {
     const [x, y] = [first!.get(path), second!.get(path)];
     if (x?.text === y?.text) return [];
     const [before, now] = [changedLines(x), changedLines(y)];
-    const lines = [...only(before, now).map((line) => `< ${line}`), ...only(now, before).map((line) => `> ${line}`)];
+    const lines = [
+      ...only(before, now).map((line) => `< ${line}`),
+      ...only(now, before).map((line) => `> ${line}`),
+    ];
     const more = lines.length - MOST_LINES;
     return [path, ...lines.slice(0, MOST_LINES), ...(more > 0 ? [`… ${more} more lines`] : [])];
   });
@@ -23,7 +31,9 @@ export function differingLines(a: Uint8Array = new Uint8Array(), b: Uint8Array =
 function changedLines(part: DiffPart | undefined): string[] {
   const at = part?.text.search(/^@@ /m) ?? -1;
   if (at < 0) return [];
-  return new TextDecoder().decode(textBytes(part!.text.slice(at))).split("\n").filter((line) => /^[-+]/.test(line));
+  return new TextDecoder().decode(textBytes(part!.text.slice(at))).split("\n").filter((line) =>
+    /^[-+]/.test(line)
+  );
 }
 
 /** As often as they are more in the first list. */

@@ -1,4 +1,7 @@
-/** A unified diff as parts, one per file. Bytes are kept: texts have a character for each byte (latin1). Pure. */
+/**
+ * A unified diff as parts, one per file. Bytes are kept: texts have a character for each byte
+ * (latin1). Pure.
+ */
 
 export interface DiffPart {
   /** Below the repository's top, UTF-8. */
@@ -11,7 +14,9 @@ export interface DiffPart {
 
 export function bytesText(bytes: Uint8Array): string {
   let text = "";
-  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  for (let at = 0; at < bytes.length; at += 0x8000) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  }
   return text;
 }
 
@@ -23,12 +28,19 @@ export function textBytes(text: string): Uint8Array<ArrayBuffer> {
 
 const HEADER = "diff --git ";
 
-/** No line of a diff begins with its header except headers: lines of files begin with " ", "+", "-" or "\". */
+/**
+ * No line of a diff begins with its header except headers: lines of files begin with " ", "+", "-"
+ * or "\".
+ */
 export function partsOf(diff: string): DiffPart[] {
   return diff.split(/^(?=diff --git )/m).filter((text) => text.startsWith(HEADER)).map((text) => {
     const body = text.search(/^@@ /m);
     const head = body < 0 ? text : text.slice(0, body);
-    const change = /^new file mode/m.test(head) ? "added" : /^deleted file mode/m.test(head) ? "deleted" : "modified";
+    const change = /^new file mode/m.test(head)
+      ? "added"
+      : /^deleted file mode/m.test(head)
+      ? "deleted"
+      : "modified";
     return { path: pathIn(head), change, binary: /^Binary files /m.test(head), text };
   });
 }
@@ -48,14 +60,23 @@ function half(names: string): string {
   return names.slice(0, (names.length - 1) / 2);
 }
 
-const ESCAPES: Record<string, string> = { n: "\n", t: "\t", r: "\r", a: "\x07", b: "\b", f: "\f", v: "\v" };
+const ESCAPES: Record<string, string> = {
+  n: "\n",
+  t: "\t",
+  r: "\r",
+  a: "\x07",
+  b: "\b",
+  f: "\f",
+  v: "\v",
+};
 
 /** git quotes names that contain control characters, quotes or backslashes. */
 function unquoted(name: string): string {
   if (!name.startsWith('"')) return name;
   return name.slice(1, -1).replace(
     /\\([0-7]{3}|.)/g,
-    (_, code: string) => code.length === 3 ? String.fromCharCode(parseInt(code, 8)) : ESCAPES[code] ?? code,
+    (_, code: string) =>
+      code.length === 3 ? String.fromCharCode(parseInt(code, 8)) : ESCAPES[code] ?? code,
   );
 }
 

@@ -1,4 +1,7 @@
-/** Packages of Python by the names of their metadata directories, as pip, uv, poetry and conda leave them. Pure. */
+/**
+ * Packages of Python by the names of their metadata directories, as pip, uv, poetry and conda leave
+ * them. Pure.
+ */
 
 export interface FoundPackages {
   packages: [name: string, version: string][];
@@ -25,7 +28,8 @@ export function packagesOf(
   }
   // The first directory that Python searches wins over later ones.
   for (const directory of metadata.toReversed()) {
-    const [, name, version] = /^(.+?)-([^-]+)(?:-py[\d.]+(?:-.*)?)?\.(?:dist|egg)-info$/.exec(directory) ?? [];
+    const [, name, version] =
+      /^(.+?)-([^-]+)(?:-py[\d.]+(?:-.*)?)?\.(?:dist|egg)-info$/.exec(directory) ?? [];
     if (name !== undefined) found.set(normal(name), version!);
   }
   const sources: Record<string, string> = {};
@@ -35,17 +39,22 @@ export function packagesOf(
     const source = sourceOf(text.slice(blank + ".dist-info ".length));
     if (blank >= 0 && name !== undefined && source !== undefined) sources[normal(name)] = source;
   }
-  const packages = [...found].map(([name, version]): [string, string] => [name.slice(0, 200), version.slice(0, 200)]);
+  const packages = [...found].map((
+    [name, version],
+  ): [string, string] => [name.slice(0, 200), version.slice(0, 200)]);
   return { packages: packages.sort(([a], [b]) => a < b ? -1 : 1), sources };
 }
 
-/** Of `direct_url.json` (PEP 610): "file:///home/u/lib (editable)", "https://github.com/o/r@COMMIT". */
+/**
+ * Of `direct_url.json` (PEP 610): "file:///home/u/lib (editable)", "https://github.com/o/r@COMMIT".
+ */
 function sourceOf(text: string): string | undefined {
   try {
     const { url, dir_info: directory, vcs_info: vcs } = JSON.parse(text);
     if (typeof url !== "string") return undefined;
     const commit = typeof vcs?.commit_id === "string" ? `@${vcs.commit_id}` : "";
-    return `${withoutCredentials(url)}${commit}${directory?.editable === true ? " (editable)" : ""}`.slice(0, 4096);
+    return `${withoutCredentials(url)}${commit}${directory?.editable === true ? " (editable)" : ""}`
+      .slice(0, 4096);
   } catch {
     // A file that was cut, or another's.
     return undefined;

@@ -23,9 +23,12 @@ export interface Untracked {
 
 /** `SIZE KIND PATH` of stat; undefined for another text. */
 export function untrackedOf(text: string): Untracked | undefined {
-  const [, bytes, kind, path] = /^(\d+) (regular empty file|regular file|symbolic link|[a-z ]+?) ([^]+)$/.exec(text) ??
-    [];
-  return path === undefined || path.includes("\ufffd") ? undefined : { path, bytes: Number(bytes), kind: kind! };
+  const [, bytes, kind, path] =
+    /^(\d+) (regular empty file|regular file|symbolic link|[a-z ]+?) ([^]+)$/.exec(text) ??
+      [];
+  return path === undefined || path.includes("\ufffd")
+    ? undefined
+    : { path, bytes: Number(bytes), kind: kind! };
 }
 
 export function chooseUntracked(
@@ -59,7 +62,8 @@ export function chooseUntracked(
 
 /** `tokenizer.py` and `token_env.py` are code. */
 export function isSource(path: string): boolean {
-  return /\.(?:py|pyi|pyx|ipynb|sh|bash|c|cc|cpp|cu|h|hpp|rs|go|js|ts|jl|lua|r|rb|ya?ml|toml|cfg|ini|json)$/i.test(
-    path,
-  );
+  return /\.(?:py|pyi|pyx|ipynb|sh|bash|c|cc|cpp|cu|h|hpp|rs|go|js|ts|jl|lua|r|rb|ya?ml|toml|cfg|ini|json)$/i
+    .test(
+      path,
+    );
 }

@@ -26,7 +26,8 @@ export function boundedFileSink(path: string, maxBytes = MAX_BYTES): LogSink {
       file!.writeSync(bytes);
       size += bytes.length;
     } catch {
-      // A log that cannot be written (full disk, removed directory) must not end the run; the next line tries again.
+      // A log that cannot be written (full disk, removed directory) must not end the run; the next
+      // line tries again.
     }
   };
 }

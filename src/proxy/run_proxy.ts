@@ -1,6 +1,6 @@
 /**
- * The proxy's loop: passes events one by one to the state machine, performs the effects, and keeps the one timer that the
- * state asks for. Results of effects come back as events.
+ * The proxy's loop: passes events one by one to the state machine, performs the effects, and keeps
+ * the one timer that the state asks for. Results of effects come back as events.
  */
 import { isHeld } from "./state/control_state.ts";
 import { DutyCycle } from "./worker/duty_cycle.ts";
@@ -53,7 +53,8 @@ export class ProxyLoop {
   }
 
   /**
-   * Runs until the proxy may exit. @throws errors after which another proxy must continue with the worker and its journal.
+   * Runs until the proxy may exit. @throws errors after which another proxy must continue with the
+   * worker and its journal.
    */
   async run(): Promise<Left> {
     const measures = setInterval(() => this.#measure(), PRESSURE_POLL_MS);
@@ -77,7 +78,9 @@ export class ProxyLoop {
     this.#setTimer();
   }
 
-  /** A timer that fires early costs one tick; resetting it at each acknowledgement would cost more. */
+  /**
+   * A timer that fires early costs one tick; resetting it at each acknowledgement would cost more.
+   */
   #setTimer(): void {
     const due = dueAt(this.#state);
     if (due >= this.#timerAt) return;

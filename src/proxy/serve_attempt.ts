@@ -1,8 +1,8 @@
 /**
- * One attempt of one run, from its start (or attaching) to the acknowledged exit: creates what the proxy's loop acts on.
- * Ownership: the wrapper shell is the worker's parent and writes the exit record; the run's files hold everything that must
- * outlive this process; this process only holds the attempt's lock. It may be killed at any moment and replaced by another
- * with `--attach`.
+ * One attempt of one run, from its start (or attaching) to the acknowledged exit: creates what the
+ * proxy's loop acts on. Ownership: the wrapper shell is the worker's parent and writes the exit
+ * record; the run's files hold everything that must outlive this process; this process only holds
+ * the attempt's lock. It may be killed at any moment and replaced by another with `--attach`.
  */
 import { messageOf } from "../base/errors.ts";
 import { sleep } from "../base/time/sleep.ts";
@@ -50,9 +50,14 @@ const CLEARANCE_MS = 5000;
 const PLACE_CHECK_MS = 2000;
 
 /**
- * @returns the proxy's exit status. @throws errors after which another proxy must continue with the worker and its journal.
+ * @returns the proxy's exit status. @throws errors after which another proxy must continue with the
+ * worker and its journal.
  */
-export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
+export async function serveAttempt(
+  args: ProxyArguments,
+  plan: StartPlan,
+  log: Logger,
+): Promise<number> {
   using held = await lock(plan.files.proxyLock(args.attempt));
   if (held === undefined) {
     log.warn("another proxy serves this attempt");
@@ -70,7 +75,12 @@ async function lock(path: string): Promise<Deno.FsFile | undefined> {
   return undefined;
 }
 
-async function serve(args: ProxyArguments, plan: StartPlan, held: Deno.FsFile, log: Logger): Promise<number> {
+async function serve(
+  args: ProxyArguments,
+  plan: StartPlan,
+  held: Deno.FsFile,
+  log: Logger,
+): Promise<number> {
   const { files, start } = plan;
   const { attempt } = args;
   // Reports invalid arguments before anything is started.
@@ -81,7 +91,10 @@ async function serve(args: ProxyArguments, plan: StartPlan, held: Deno.FsFile, l
     log.warn("this process has pid 1 and does not reap orphans; use an init (docker --init)");
   }
   const mirrors = args.mirror
-    ? [new Mirror(files.stdout(attempt), Deno.stdout), new Mirror(files.stderr(attempt), Deno.stderr)]
+    ? [
+      new Mirror(files.stdout(attempt), Deno.stdout),
+      new Mirror(files.stderr(attempt), Deno.stderr),
+    ]
     : [];
   if (takeOver) mirrors.forEach((one) => one.skip());
 
@@ -89,8 +102,11 @@ async function serve(args: ProxyArguments, plan: StartPlan, held: Deno.FsFile, l
   const journalFile = JournalFile.of(files, attempt, () => journalOrigin(files, attempt), log);
   const journal = new Journal(journalFile);
   const { journal: fate = "packed" } = start;
-  const packer = fate === "kept" ? undefined : new JournalPacker(files.stdout(attempt), journalFile, log);
-  // Before the worker starts: it would inherit ignored signals, and as process 1 this process would miss a request to stop.
+  const packer = fate === "kept"
+    ? undefined
+    : new JournalPacker(files.stdout(attempt), journalFile, log);
+  // Before the worker starts: it would inherit ignored signals, and as process 1 this process would
+  // miss a request to stop.
   using _signals = listenToSignals(queue, start.placed !== undefined);
   const times = new GrowthTimes();
   const noteGrowth = () => {
@@ -138,7 +154,11 @@ async function serve(args: ProxyArguments, plan: StartPlan, held: Deno.FsFile, l
   const placeWatch = setInterval(() => {
     if (!isUnmountedForGood(held, files.proxyLock(attempt))) return;
     worker.giveUp();
-    queue.fail(new Error("the file system of the run's directory has failed and was unmounted; its worker was killed"));
+    queue.fail(
+      new Error(
+        "the file system of the run's directory has failed and was unmounted; its worker was killed",
+      ),
+    );
   }, PLACE_CHECK_MS);
   const edges: Edges = {
     worker,
@@ -213,13 +233,24 @@ function recordAttemptsCode(args: ProxyArguments, plan: StartPlan, log: Logger):
   const env = workerStart(args, plan).env;
   import("./start/attempts_code.ts").then(({ recordCode }) =>
     recordCode({
-      ...{ runId, attempt, command, env, cwd: start.cwd, user: start.user ?? undefined, sandbox: start.sandbox ?? [] },
+      ...{
+        runId,
+        attempt,
+        command,
+        env,
+        cwd: start.cwd,
+        user: start.user ?? undefined,
+        sandbox: start.sandbox ?? [],
+      },
       ...{ dialOptions: () => dialOptions(args, plan, args.target), log },
     })
   ).catch((error) => log.warn({ error: messageOf(error) }, "the run's code is not recorded"));
 }
 
-/** After the worker was started: the worker would inherit the lower precedence, and only root could raise it again. */
+/**
+ * After the worker was started: the worker would inherit the lower precedence, and only root could
+ * raise it again.
+ */
 function lowerOwnPrecedence(log: Logger): void {
   lowerPrecedence(log).catch((error) =>
     log.warn({ error: messageOf(error) }, "cannot give the daemon priority over this proxy")
@@ -244,8 +275,8 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
 }
 
 /**
- * Work on the host before the worker starts: preflight on an engine's host, and fetching the checkpoint that the attempt
- * resumes from.
+ * Work on the host before the worker starts: preflight on an engine's host, and fetching the
+ * checkpoint that the attempt resumes from.
  */
 function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
   const { start: { placed, cwd, env }, files } = plan;
@@ -254,11 +285,26 @@ function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
     const patienceMs = millisecondsOf(placed?.lingerSeconds);
     const { fetchCheckpoint } = await import("./start/fetch_checkpoint.ts");
     const current = () => dialOptions(args, plan, args.target);
-    await fetchCheckpoint({ runId, attempt, directory, dialOptions: current, patienceMs, signal, log });
+    await fetchCheckpoint({
+      runId,
+      attempt,
+      directory,
+      dialOptions: current,
+      patienceMs,
+      signal,
+      log,
+    });
   };
-  return async (signal: AbortSignal, settings?: WorkerSettings): Promise<Record<string, string>> => {
+  return async (
+    signal: AbortSignal,
+    settings?: WorkerSettings,
+  ): Promise<Record<string, string>> => {
     if (placed?.preflight !== undefined) {
-      await checkNode(placed.preflight, { cwd, env: nodeEnvironment(env, hostEnvironment()) }, files.directory);
+      await checkNode(
+        placed.preflight,
+        { cwd, env: nodeEnvironment(env, hostEnvironment()) },
+        files.directory,
+      );
     }
     const directory = placed?.ownDisk?.resume;
     if (directory != null) await fetch(directory, signal);
@@ -282,12 +328,18 @@ async function checkNode(
     ? undefined
     : `a GPU is asked for by metadata.preflight.gpu, and the job has none on ${host}; set resources.gpus.requested`;
   const interpreter = { python: checks.python, env, cwd, sandbox: [] };
-  const failures = await retryOnShortage(() => preflight(checks, { interpreter, directory, noGpu }));
+  const failures = await retryOnShortage(() =>
+    preflight(checks, { interpreter, directory, noGpu })
+  );
   if (failures.length > 0) throw new Error(`${PREFLIGHT}${failures.join("; ")}`);
 }
 
 /** undefined: the worker was not asked for frames in shared memory. */
-function ringRemoval(runId: string, { fastlane, env }: ProxyStartFile, log: Logger): (() => Promise<void>) | undefined {
+function ringRemoval(
+  runId: string,
+  { fastlane, env }: ProxyStartFile,
+  log: Logger,
+): (() => Promise<void>) | undefined {
   const parts = env.RAY_FASTLANE_ENABLED === "1";
   if (!parts && fastlane !== true) return undefined;
   return async () => {
@@ -305,17 +357,24 @@ async function sourcesOf(
 ): Promise<FileSources | undefined> {
   const { observe } = start;
   if (observe === undefined || observe === null) return undefined;
-  // Includes the readers of all formats, so it is not loaded for --help, nor by a proxy that observes no files.
+  // Includes the readers of all formats, so it is not loaded for --help, nor by a proxy that
+  // observes no files.
   const { FileSources } = await import("../readers/files/file_sources.ts");
   const { attempt, agentId, workerId } = args;
   const excluded = start.stateDir === "" ? [] : [start.stateDir];
-  // A config that switches off some dialects wants no guesses; standard error has no switches of its own.
+  // A config that switches off some dialects wants no guesses; standard error has no switches of
+  // its own.
   const stderr = (start.textOff ?? []).length === 0;
   const context = { agentId, workerId };
   return new FileSources({ files, attempt, observation: observe, excluded, context, stderr, log });
 }
 
-function deliveryPlan(args: ProxyArguments, plan: StartPlan, times: GrowthTimes, log: Logger): DeliveryPlan {
+function deliveryPlan(
+  args: ProxyArguments,
+  plan: StartPlan,
+  times: GrowthTimes,
+  log: Logger,
+): DeliveryPlan {
   const { runId, attempt, workerId, agentId } = args;
   return {
     address: new DaemonAddress(args.target, plan.start.daemonJson),
@@ -324,26 +383,39 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, times: GrowthTimes,
       attempt,
       proxyPid: BigInt(Deno.pid),
       proxyIdentity: identityOf(Deno.pid) ?? "",
-      ...(plan.start.placed === undefined || args.attach ? {} : placeOf((name) => Deno.env.get(name))),
+      ...(plan.start.placed === undefined || args.attach
+        ? {}
+        : placeOf((name) => Deno.env.get(name))),
     },
     load: async (): Promise<DeliveryParts> => {
-      const [{ buildBatch }, { openIngest }, { hasPattern, telemetryValidator }, { RunProgress }] = await Promise.all([
-        import("./delivery/batches.ts"),
-        import("./delivery/ingest_stream.ts"),
-        import("../readers/schemas/validator.ts"),
-        import("../readers/text/run_progress.ts"),
-      ]);
+      const [{ buildBatch }, { openIngest }, { hasPattern, telemetryValidator }, { RunProgress }] =
+        await Promise.all([
+          import("./delivery/batches.ts"),
+          import("./delivery/ingest_stream.ts"),
+          import("../readers/schemas/validator.ts"),
+          import("../readers/text/run_progress.ts"),
+        ]);
       const { schema } = plan.start;
-      const patterns = hasPattern(schema) ? (await import("../readers/schemas/patterns.ts")).linearPattern : undefined;
+      const patterns = hasPattern(schema)
+        ? (await import("../readers/schemas/patterns.ts")).linearPattern
+        : undefined;
       const validator = telemetryValidator(schema, patterns);
       for (const note of validator?.notes ?? []) log.warn(note);
       const { textOff = [] } = plan.start;
       const [seen, progress] = [new Set<TextDialect>(), new RunProgress()];
       const timeAt = (position: number) => times.timeAt(position, Date.now());
-      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen, progress, timeAt };
+      const reading = {
+        context: { agentId, workerId },
+        check: validator?.check,
+        textOff,
+        seen,
+        progress,
+        timeAt,
+      };
       return {
         open: (target) => openIngest(dialOptions(args, plan, target)),
-        buildBatch: (chunk, sealedForm, more) => buildBatch(chunk, { ...reading, sealedForm }, more),
+        buildBatch: (chunk, sealedForm, more) =>
+          buildBatch(chunk, { ...reading, sealedForm }, more),
       };
     },
   };
@@ -358,7 +430,9 @@ function listenToSignals(queue: EventQueue<Event>, placed: boolean): Disposable 
     ["SIGQUIT", stop],
     ["SIGHUP", () => {}],
     // Sent by the engine before its time limit (src/dispatch/launch/slurm/batch.ts).
-    ...(placed ? [["SIGUSR1", () => queue.put({ tag: "limit_near" })] satisfies [Deno.Signal, () => void]] : []),
+    ...(placed
+      ? [["SIGUSR1", () => queue.put({ tag: "limit_near" })] satisfies [Deno.Signal, () => void]]
+      : []),
   ];
   for (const [signal, listener] of listeners) Deno.addSignalListener(signal, listener);
   return {

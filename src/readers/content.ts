@@ -31,8 +31,8 @@ export function formatOfContent(head: Uint8Array): FormatName | undefined {
 }
 
 /**
- * Whether a table or JSON lines seem to be a training's: numbers with a step, or with a name that only results have. Others
- * are data.
+ * Whether a table or JSON lines seem to be a training's: numbers with a step, or with a name that
+ * only results have. Others are data.
  */
 export function looksLogged(head: Uint8Array): boolean {
   const format = formatOfContent(head);
@@ -51,16 +51,19 @@ export function looksLogged(head: Uint8Array): boolean {
 export function areScalarRows(head: Uint8Array): boolean {
   const lines = decoder.decode(head).split("\n").slice(0, -1).slice(0, MAX_LINES);
   return lines.length > 0 &&
-    lines.every((line) => /^\d{1,15},[^,]+$/.test(line.trim()) && isNumeric(line.trim().split(",")));
+    lines.every((line) =>
+      /^\d{1,15},[^,]+$/.test(line.trim()) && isNumeric(line.trim().split(","))
+    );
 }
 
 /** A row of names, and a row of as many cells with a number. */
 function isTable(head: Uint8Array, newline: number): boolean {
   const separator = separatorOf(head, 0);
   const names = rowAt(head, 0, separator)?.cells ?? [];
-  if (names.length < 2 || isNumeric(names) || !names.every((name) => NAMES.test(name))) return false;
+  if (names.length < 2 || isNumeric(names) || !names.every((name) => NAMES.test(name))) {
+    return false;
+  }
   const row = rowAt(head, newline + 1, separator);
-  return row === undefined
-    ? head.length === newline + 1
-    : row.cells.length === names.length && row.cells.some((cell) => numberOfText(cell) !== undefined);
+  return row === undefined ? head.length === newline + 1 : row.cells.length === names.length &&
+    row.cells.some((cell) => numberOfText(cell) !== undefined);
 }

@@ -1,7 +1,7 @@
 /**
- * The files that mosaic reads: one row a kind, and the first row whose pattern fits a name is the name's. Discovery, labels,
- * import, hints and the tests of docs/reference/formats.md read this table. A new format is a reader (src/readers/format has what all of
- * them share) and a row.
+ * The files that mosaic reads: one row a kind, and the first row whose pattern fits a name is the
+ * name's. Discovery, labels, import, hints and the tests of docs/reference/formats.md read this
+ * table. A new format is a reader (src/readers/format has what all of them share) and a row.
  */
 import type { FormatName, FormatReader, FormatState } from "./format/format_reader.ts";
 import type { SourceRecord } from "./format/tracker_records.ts";
@@ -25,8 +25,8 @@ export interface FileKind {
   /** Only trackers use the name. Any other table or JSON Lines file may be a data set. */
   tracker: boolean;
   /**
-   * What distinguishes its series from those of the same name in another file: the file's name, its directory (as in
-   * TensorBoard), or this text.
+   * What distinguishes its series from those of the same name in another file: the file's name, its
+   * directory (as in TensorBoard), or this text.
    */
   label: "name" | "directory" | { text: string };
   /** Files with the same value have the same series; default: each file has its own. */
@@ -44,7 +44,10 @@ export interface FileKind {
 /** Hydra's directory beside a job's output: the only hidden one that is searched. */
 export const HYDRA = ".hydra";
 const MONITOR = "monitor.csv";
-/** events.out.tfevents.TIME.HOST.PID.COUNT, as torch and TensorFlow name them; tensorboardX names no process. */
+/**
+ * events.out.tfevents.TIME.HOST.PID.COUNT, as torch and TensorFlow name them; tensorboardX names no
+ * process.
+ */
 const EVENTS_PROCESS = /\.tfevents\.\d+\.(.+\.\d+)\.\d+(?:\.v2)?$/;
 
 /** The host and process that wrote an event file, by its name; undefined if it says none. */
@@ -61,7 +64,14 @@ export const FILE_KINDS: readonly FileKind[] = [
     label: "directory",
     writer: (directory, name) => `${directory} ${processOfEvents(name) ?? ""}`,
   },
-  { title: ".wandb", name: /\.wandb$/, format: "wandb", tracker: true, label: { text: "wandb" }, alone: true },
+  {
+    title: ".wandb",
+    name: /\.wandb$/,
+    format: "wandb",
+    tracker: true,
+    label: { text: "wandb" },
+    alone: true,
+  },
   {
     title: MONITOR,
     name: /(?:^|\.)monitor\.csv$/,
@@ -77,12 +87,26 @@ export const FILE_KINDS: readonly FileKind[] = [
     tracker: true,
     label: "name",
     // Stable-Baselines3 and Tune write both.
-    copyOf: (name) => [name.replace(/csv$/, "json"), ...name === "progress.csv" ? ["result.json"] : []],
+    copyOf: (
+      name,
+    ) => [name.replace(/csv$/, "json"), ...name === "progress.csv" ? ["result.json"] : []],
   },
-  { title: "progress.json", name: /^progress[^/]*\.json$/, format: "jsonl", tracker: true, label: "name" },
+  {
+    title: "progress.json",
+    name: /^progress[^/]*\.json$/,
+    format: "jsonl",
+    tracker: true,
+    label: "name",
+  },
   { title: "metrics.csv", name: /^metrics\.csv$/, format: "csv", tracker: true, label: "name" },
   { title: "result.json", name: /^result\.json$/, format: "jsonl", tracker: true, label: "name" },
-  { title: "metrics.jsonl", name: /^metrics\.jsonl$/, format: "jsonl", tracker: true, label: "name" },
+  {
+    title: "metrics.jsonl",
+    name: /^metrics\.jsonl$/,
+    format: "jsonl",
+    tracker: true,
+    label: "name",
+  },
   // Detectron2, mmengine, DETR.
   {
     title: "metrics.json, scalars.json, stats.json, log.txt",
@@ -129,7 +153,13 @@ export const FILE_KINDS: readonly FileKind[] = [
     byContent: true,
   },
   { title: "*.csv", name: /\.csv$/, format: "csv", tracker: false, label: "name" },
-  { title: "*.jsonl, *.ndjson", name: /\.(?:jsonl|ndjson)$/, format: "jsonl", tracker: false, label: "name" },
+  {
+    title: "*.jsonl, *.ndjson",
+    name: /\.(?:jsonl|ndjson)$/,
+    format: "jsonl",
+    tracker: false,
+    label: "name",
+  },
 ];
 
 const READERS: { readonly [format: FormatName]: new (state?: FormatState) => FormatReader } = {
@@ -148,14 +178,19 @@ const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 export function fileKindOf(path: string): FileKind | undefined {
   const name = baseName(path);
   const directory = baseName(path.slice(0, Math.max(0, path.length - name.length - 1)));
-  return FILE_KINDS.find((kind) => kind.name.test(name) && (kind.directory ?? directory) === directory);
+  return FILE_KINDS.find((kind) =>
+    kind.name.test(name) && (kind.directory ?? directory) === directory
+  );
 }
 
 export function formatOfName(path: string): FormatName | undefined {
   return fileKindOf(path)?.format;
 }
 
-/** @param head the file's first bytes @returns undefined: no reader takes it, or there is too little to tell */
+/**
+ * @param head the file's first bytes @returns undefined: no reader takes it, or there is too little
+ * to tell
+ */
 export function formatOfFile(path: string, head: Uint8Array): FormatName | undefined {
   const kind = fileKindOf(path);
   if (kind !== undefined && kind.byContent !== true) return kind.format;
@@ -166,7 +201,9 @@ export function formatOfFile(path: string, head: Uint8Array): FormatName | undef
 /** Scalars of a file that has one, without its name in the rows, have the file's. */
 export function withTag(records: SourceRecord[], path: string): SourceRecord[] {
   for (const record of records) {
-    if (record.kind === "scalar" && record.tag === "") record.tag = baseName(path).replace(/\.[^.]*$/, "");
+    if (record.kind === "scalar" && record.tag === "") {
+      record.tag = baseName(path).replace(/\.[^.]*$/, "");
+    }
   }
   return records;
 }
@@ -184,7 +221,9 @@ export function isOfTracker(name: string): boolean {
 
 /** Without the second file of the same rows. */
 export function withoutCopies(names: readonly string[]): string[] {
-  return names.filter((name) => !fileKindOf(name)?.copyOf?.(name).some((other) => names.includes(other)));
+  return names.filter((name) =>
+    !fileKindOf(name)?.copyOf?.(name).some((other) => names.includes(other))
+  );
 }
 
 /** What is searched for, for hints. */

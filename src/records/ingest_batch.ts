@@ -1,6 +1,6 @@
 /**
- * The records that a proxy delivers to the store. Steps travel as columns: one JSON.parse of arrays costs a third of one
- * parse per record, and a column that has only defaults is omitted.
+ * The records that a proxy delivers to the store. Steps travel as columns: one JSON.parse of arrays
+ * costs a third of one parse per record, and a column that has only defaults is omitted.
  */
 import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../gen/records/record_types.ts";
 
@@ -20,9 +20,15 @@ export interface SourceCursor {
 
 /** What a proxy has read between two journal positions, in order within each kind. */
 export interface IngestBatch {
-  /** For another source than the journal: `from` and `to` then count its batches, and this is stored with the records. */
+  /**
+   * For another source than the journal: `from` and `to` then count its batches, and this is stored
+   * with the records.
+   */
   source?: Omit<SourceCursor, "serial">;
-  /** The run within this run to which the source's records belong; the source and its problems stay with this run. */
+  /**
+   * The run within this run to which the source's records belong; the source and its problems stay
+   * with this run.
+   */
   within?: string;
   from: number;
   to: number;

@@ -6,7 +6,10 @@ export function finiteOrText(value: number): number | "NaN" | "Infinity" | "-Inf
   return Number.isFinite(value) ? value : String(value) as "NaN" | "Infinity" | "-Infinity";
 }
 
-/** The value of a worker's JSON text; text that is not JSON stays a text, bare NaN and infinities become null. */
+/**
+ * The value of a worker's JSON text; text that is not JSON stays a text, bare NaN and infinities
+ * become null.
+ */
 export function parsed(json: string): unknown {
   return json === "" ? null : JSON.parse(rawJson(json));
 }

@@ -1,4 +1,7 @@
-/** The metric by which a person judges runs, as `eval/reward:max`: a series, and which of its values counts. Pure. */
+/**
+ * The metric by which a person judges runs, as `eval/reward:max`: a series, and which of its values
+ * counts. Pure.
+ */
 
 /** Fields of a series' summary. */
 export const OBJECTIVE_VALUES = ["max", "min", "last", "mean"] as const;
@@ -22,7 +25,10 @@ export const OBJECTIVE_FORM = `the name of a metric, or NAME:VALUE with ${
   OBJECTIVE_VALUES.join(", ")
 }, such as "eval/reward:max"`;
 
-/** @returns undefined for another text. Without a value, the last one counts. A name with a colon needs one. */
+/**
+ * @returns undefined for another text. Without a value, the last one counts. A name with a colon
+ * needs one.
+ */
 export function objectiveOf(text: string): Objective | undefined {
   // deno-lint-ignore no-control-regex -- the name is shown in a terminal.
   if (text === "" || text.length > LONGEST || /[\u0000-\u001f\u007f]/.test(text)) return undefined;
@@ -32,7 +38,10 @@ export function objectiveOf(text: string): Objective | undefined {
   return at === 0 || value === undefined ? undefined : { name: text.slice(0, at), value };
 }
 
-/** `metadata.objective` of a stored config; undefined if it has none. Reads nothing of configs without the word. */
+/**
+ * `metadata.objective` of a stored config; undefined if it has none. Reads nothing of configs
+ * without the word.
+ */
 export function objectiveIn(configJson: string): string | undefined {
   if (!configJson.includes('"objective"')) return undefined;
   try {
@@ -46,8 +55,9 @@ export function objectiveIn(configJson: string): string | undefined {
 }
 
 /**
- * The one number of a run: the chosen metric if one was chosen, even if it has no value yet, so that a list never compares
- * different metrics; else the mean reward of the last 100 episodes, else the metric that is most certainly a reward.
+ * The one number of a run: the chosen metric if one was chosen, even if it has no value yet, so
+ * that a list never compares different metrics; else the mean reward of the last 100 episodes, else
+ * the metric that is most certainly a reward.
  */
 export function oneNumber(
   objective: { value?: number | null | undefined } | null | undefined,

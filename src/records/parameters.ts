@@ -3,7 +3,9 @@
 /** A stored parameter: `value` is JSON text, which keeps its type. */
 export interface Parameter {
   name: string;
-  /** `config`, `command`, or the source named by its event (`hparams`, `wandb`, `mlflow`, `init` …). */
+  /**
+   * `config`, `command`, or the source named by its event (`hparams`, `wandb`, `mlflow`, `init` …).
+   */
   source: string;
   value: string;
 }
@@ -13,22 +15,33 @@ export type ParameterValue = string | number | boolean | null | readonly unknown
 
 /** Names per run and source; further names are counted, not stored. */
 export const MAX_PARAMETERS = 1000;
-/** Characters of a value's JSON text; a longer text is cut and ends in "…", a longer list becomes such a text. */
+/**
+ * Characters of a value's JSON text; a longer text is cut and ends in "…", a longer list becomes
+ * such a text.
+ */
 const MAX_VALUE_LENGTH = 1024;
 /** Characters of a name and of a source; longer ones are cut. */
 export const MAX_NAME_LENGTH = 250;
 const MAX_DEPTH = 16;
 
 /**
- * The values of an object by name; names of nested objects are joined with dots. JSON has no NaN and no infinities: they
- * become texts. An empty object has no parameters.
+ * The values of an object by name; names of nested objects are joined with dots. JSON has no NaN
+ * and no infinities: they become texts. An empty object has no parameters.
  */
-export function flatParameters(values: Record<string, unknown>, into = new Map<string, string>()): Map<string, string> {
+export function flatParameters(
+  values: Record<string, unknown>,
+  into = new Map<string, string>(),
+): Map<string, string> {
   collect(values, "", 0, into);
   return into;
 }
 
-function collect(values: Record<string, unknown>, prefix: string, depth: number, into: Map<string, string>): void {
+function collect(
+  values: Record<string, unknown>,
+  prefix: string,
+  depth: number,
+  into: Map<string, string>,
+): void {
   for (const [key, value] of Object.entries(values)) {
     const name = prefix + key;
     if (typeof value === "object" && value !== null && !Array.isArray(value) && depth < MAX_DEPTH) {
@@ -62,7 +75,9 @@ export function parametersOfEvent(
   const named = typeof source === "string" && source !== "" ? nameOf(source) : "worker";
   const isObject = typeof values === "object" && values !== null && !Array.isArray(values);
   const flat = flatParameters(isObject ? values as Record<string, unknown> : {});
-  const gone = Array.isArray(removed) ? removed.filter((name) => typeof name === "string").map(nameOf) : [];
+  const gone = Array.isArray(removed)
+    ? removed.filter((name) => typeof name === "string").map(nameOf)
+    : [];
   return flat.size + gone.length === 0 ? undefined : { source: named, values: flat, removed: gone };
 }
 
@@ -77,15 +92,25 @@ export function attemptOfSource(source: string): number | undefined {
   return attempt === undefined ? undefined : Number(attempt);
 }
 
-/** Sources that mosaic reads before the run starts, lowest precedence first; the program's own events override them. */
+/**
+ * Sources that mosaic reads before the run starts, lowest precedence first; the program's own
+ * events override them.
+ */
 const WEAKEST = ["config", "command"];
 
-/** One value for each name. Precedence: the program's events (the latest by `seq`), the command line, the config. */
-export function effective<P extends Parameter & { seq: number }>(parameters: Iterable<P>): Map<string, P> {
+/**
+ * One value for each name. Precedence: the program's events (the latest by `seq`), the command
+ * line, the config.
+ */
+export function effective<P extends Parameter & { seq: number }>(
+  parameters: Iterable<P>,
+): Map<string, P> {
   const chosen = new Map<string, P>();
   for (const parameter of parameters) {
     const other = chosen.get(parameter.name);
-    if (other === undefined || rankOf(parameter) > rankOf(other)) chosen.set(parameter.name, parameter);
+    if (other === undefined || rankOf(parameter) > rankOf(other)) {
+      chosen.set(parameter.name, parameter);
+    }
   }
   return chosen;
 }

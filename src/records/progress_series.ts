@@ -10,7 +10,17 @@ const RETURNS = /^(?:rollout\/ep_rew_mean|charts\/episodic_return)$/;
 const REWARD = new Set(["reward", "rewards", "rew", "return", "returns", "ret", "score", "scores"]);
 /** Rewards of whole episodes. */
 const EPISODE = new Set(["ep", "eps", "episode", "episodes", "episodic"]);
-const MEAN = new Set(["mean", "avg", "average", "total", "cumulative", "cum", "sum", "accumulated", "undiscounted"]);
+const MEAN = new Set([
+  "mean",
+  "avg",
+  "average",
+  "total",
+  "cumulative",
+  "cum",
+  "sum",
+  "accumulated",
+  "undiscounted",
+]);
 const EVALUATION = new Set([
   "eval",
   "evaluation",
@@ -24,7 +34,21 @@ const EVALUATION = new Set([
 ]);
 /** With one of these words it is a figure about rewards, or no reward of the task. */
 const NO_REWARD = new Set([
-  ...["std", "var", "variance", "stddev", "err", "error", "ci", "loss", "losses", "scale", "scaling", "coef", "coeff"],
+  ...[
+    "std",
+    "var",
+    "variance",
+    "stddev",
+    "err",
+    "error",
+    "ci",
+    "loss",
+    "losses",
+    "scale",
+    "scaling",
+    "coef",
+    "coeff",
+  ],
   ...[
     "weight",
     "lr",
@@ -38,7 +62,19 @@ const NO_REWARD = new Set([
     "target",
     "targets",
   ],
-  ...["norm", "normalizer", "clip", "clipped", "discount", "rms", "bonus", "intrinsic", "curiosity", "penalty", "kl"],
+  ...[
+    "norm",
+    "normalizer",
+    "clip",
+    "clipped",
+    "discount",
+    "rms",
+    "bonus",
+    "intrinsic",
+    "curiosity",
+    "penalty",
+    "kl",
+  ],
   ...[
     "entropy",
     "critic",
@@ -88,22 +124,27 @@ const OTHERS: readonly RegExp[] = [
   /loss/,
 ];
 /** Metrics of how the program runs, not of what it learns. */
-const OF_THE_MACHINE = /(?:^|[/_.])(?:sps|fps|time|time_elapsed|lr|learning_rate|epoch|iterations?|n_updates)(?:@|$)/i;
+const OF_THE_MACHINE =
+  /(?:^|[/_.])(?:sps|fps|time|time_elapsed|lr|learning_rate|epoch|iterations?|n_updates)(?:@|$)/i;
 
 /**
- * How certainly a metric is the reward of episodes: 0 is the most certain; Infinity: it is not. 1: a word for an episode
- * and one for a reward; 2: a mean or a sum of rewards; 3: a reward in the name's last part, or after the word for a phase.
+ * How certainly a metric is the reward of episodes: 0 is the most certain; Infinity: it is not. 1:
+ * a word for an episode and one for a reward; 2: a mean or a sum of rewards; 3: a reward in the
+ * name's last part, or after the word for a phase.
  */
 export function rewardRank(name: string): number {
   if (RETURNS.test(name)) return 0;
-  const parts = name.replace(LABEL, "").split(/[/\\]/).map(wordsOf).filter((words) => words.length > 0);
+  const parts = name.replace(LABEL, "").split(/[/\\]/).map(wordsOf).filter((words) =>
+    words.length > 0
+  );
   const words = parts.flat();
   const has = (of: readonly string[], set: ReadonlySet<string>) => of.some((word) => set.has(word));
   if (!has(words, REWARD) || has(words, NO_REWARD)) return Infinity;
   if (has(words, EPISODE)) return 1;
   if (has(words, MEAN)) return 2;
   const [first, last] = [parts[0]!, parts.at(-1)!];
-  const others = (of: readonly string[]) => of.filter((word) => !REWARD.has(word) && !EVALUATION.has(word));
+  const others = (of: readonly string[]) =>
+    of.filter((word) => !REWARD.has(word) && !EVALUATION.has(word));
   if (has(last, REWARD) && others(last).length === 0) return 3;
   // rl_games' rewards/step, rewards/iter and rewards/time have the same values over three axes.
   return parts.length === 2 && has(first, REWARD) && others(first).length === 0 &&
@@ -120,7 +161,8 @@ function wordsOf(part: string): string[] {
 }
 
 /**
- * @param chosen objectives of the runs (`eval/reward:max`); the first that is among the series counts
+ * @param chosen objectives of the runs (`eval/reward:max`); the first that is among the series
+ * counts
  * @returns undefined if no series has a point
  */
 export function progressSeries(

@@ -1,7 +1,8 @@
 /**
- * The fields of telemetry records. From this table `deno task gen` writes straight-line code (src/gen/records): types,
- * columns of a batch, checks, public JSON, rows, gRPC frames, readers of workers' lines. A field added here is stored, sent,
- * printed and exported; docs/reference/telemetry.md lists what else it needs.
+ * The fields of telemetry records. From this table `deno task gen` writes straight-line code
+ * (src/gen/records): types, columns of a batch, checks, public JSON, rows, gRPC frames, readers of
+ * workers' lines. A field added here is stored, sent, printed and exported;
+ * docs/reference/telemetry.md lists what else it needs.
  */
 
 export type TelemetryKind = "steps" | "episodes" | "events" | "metrics";
@@ -28,7 +29,10 @@ export interface RecordField {
   /** Property of the records in the program. */
   key: string;
   kind: FieldKind;
-  /** Name in public JSON; also the name that workers write, and the column in mosaic.sqlite, unless those are given. */
+  /**
+   * Name in public JSON; also the name that workers write, and the column in mosaic.sqlite, unless
+   * those are given.
+   */
   json: string;
   column?: string;
   /** Names under which workers write it; the first existing one counts. */
@@ -42,8 +46,8 @@ export interface RecordField {
   /** A line without a number for it is malformed. */
   strict?: boolean;
   /**
-   * How it is read from a worker's line, if its type does not determine that: src/readers/lines. `rest`: all other
-   * fields.
+   * How it is read from a worker's line, if its type does not determine that: src/readers/lines.
+   * `rest`: all other fields.
    */
   read?: "episode" | "agent" | "worker" | "payload" | "name" | "rest";
   /** Version of mosaic.sqlite that added its column, for fields that are newer than the table. */
@@ -67,7 +71,9 @@ const STEP = ["step_index", "step", "time_step"];
 const TOTAL_REWARD = ["total_reward", "reward", "episode_return", "episode_reward", "r"];
 const STEPS = ["steps", "num_steps", "episode_length", "episode_steps", "l"];
 
-/** Names in workers' lines for a record's kind, source, episode and time, and for further fields. */
+/**
+ * Names in workers' lines for a record's kind, source, episode and time, and for further fields.
+ */
 export const DIALECT_NAMES = [
   ...["type", "event_type", "event", "run_id", "episode_id", "episode_number"],
   ...["ts_unix_ns", "ts", "timestamp", "metadata", "metadata_json", "payload"],
@@ -111,11 +117,29 @@ export const RECORDS: Record<TelemetryKind, RecordTable> = {
       { key: "workerId", kind: "label", json: "worker_id", proto: 19, read: "worker" },
       { key: "policyLabel", kind: "label", json: "policy_label", proto: 10 },
       { key: "backend", kind: "label", json: "backend", proto: 11 },
-      { key: "renderHintJson", kind: "json", json: "render_hint", proto: 14, names: ["render_hint", "render"] },
-      { key: "renderPayloadJson", kind: "json", json: "render_payload", proto: 17, read: "payload" },
+      {
+        key: "renderHintJson",
+        kind: "json",
+        json: "render_hint",
+        proto: 14,
+        names: ["render_hint", "render"],
+      },
+      {
+        key: "renderPayloadJson",
+        kind: "json",
+        json: "render_payload",
+        proto: 17,
+        read: "payload",
+      },
       { key: "frameRef", kind: "text", json: "frame_ref", proto: 15 },
       { key: "payloadVersion", kind: "index", json: "payload_version", proto: 16 },
-      { key: "episodeSeed", kind: "index", json: "episode_seed", proto: 18, names: ["episode_seed", "seed"] },
+      {
+        key: "episodeSeed",
+        kind: "index",
+        json: "episode_seed",
+        proto: 18,
+        names: ["episode_seed", "seed"],
+      },
       { key: "infoJson", kind: "json", json: "info", read: "rest" },
     ],
   },
@@ -146,7 +170,15 @@ export const RECORDS: Record<TelemetryKind, RecordTable> = {
         // Unlike for a step, a missing reward of an episode must be distinct from 0.
         absent: "nan",
       },
-      { key: "steps", kind: "index", json: "steps", proto: 4, always: true, strict: true, names: STEPS },
+      {
+        key: "steps",
+        kind: "index",
+        json: "steps",
+        proto: 4,
+        always: true,
+        strict: true,
+        names: STEPS,
+      },
       { key: "terminated", kind: "flag", json: "terminated", proto: 5, always: true },
       { key: "truncated", kind: "flag", json: "truncated", proto: 6, always: true },
       { key: "tsNs", kind: "time", json: "timestamp", column: "ts_ns", proto: 8, always: true },
@@ -186,7 +218,9 @@ export function columnOf({ column, json }: RecordField): string {
 
 /** Columns of unbounded length. */
 export function textColumns(kind: TelemetryKind): string[] {
-  return RECORDS[kind].fields.filter((field) => field.kind === "json" || field.kind === "text").map(columnOf);
+  return RECORDS[kind].fields.filter((field) => field.kind === "json" || field.kind === "text").map(
+    columnOf,
+  );
 }
 
 export type PublicType = "integer" | "number" | "flag" | "text" | "json" | "time" | "nanoseconds";

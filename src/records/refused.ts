@@ -1,6 +1,7 @@
 /**
- * Replacements for a batch whose content cannot be stored: it would be refused each time, and block everything after it. The
- * records stay in the worker's log, and an event of the run says where. Pure.
+ * Replacements for a batch whose content cannot be stored: it would be refused each time, and block
+ * everything after it. The records stay in the worker's log, and an event of the run says where.
+ * Pure.
  */
 import type { IngestBatch } from "./ingest_batch.ts";
 import type { WorkerEventRecord } from "../gen/records/record_types.ts";
@@ -13,7 +14,11 @@ function recordsIn(batch: IngestBatch): number {
   return batch.steps.n + batch.episodes.length + batch.events.length;
 }
 
-function notice(batch: Pick<IngestBatch, "from" | "to">, records: number | null, reason: string): WorkerEventRecord {
+function notice(
+  batch: Pick<IngestBatch, "from" | "to">,
+  records: number | null,
+  reason: string,
+): WorkerEventRecord {
   const data = { from: batch.from, to: batch.to, records, reason };
   return { kind: REFUSED_KIND, dataJson: JSON.stringify(data), tsNs: "" };
 }
@@ -33,8 +38,8 @@ export function unreadableBatch(from: number, to: number, reason: string): Inges
 }
 
 /**
- * The same range of the log with fewer and fewer records, to be tried in this order; the last contains nothing that could be
- * refused.
+ * The same range of the log with fewer and fewer records, to be tried in this order; the last
+ * contains nothing that could be refused.
  */
 export function* lesserBatches(batch: IngestBatch, reason: string): Generator<IngestBatch> {
   const none = { steps: { n: 0 }, episodes: [], events: [] };

@@ -8,7 +8,9 @@ type Framed = { renderPayloadJson: string } | { metadataJson: string };
 
 /** JSON text of the render payload; "" if the record has none, or an empty one. */
 export function renderPayloadOf(record: Framed): string {
-  const json = "renderPayloadJson" in record ? record.renderPayloadJson : inMetadata(record.metadataJson);
+  const json = "renderPayloadJson" in record
+    ? record.renderPayloadJson
+    : inMetadata(record.metadataJson);
   return json.length > 2 ? json : "";
 }
 
@@ -21,13 +23,16 @@ function inMetadata(metadataJson: string): string {
   if (!hasRenderPayload({ metadataJson })) return "";
   const { render_payload: plain, render_payload_json: encoded } = parsedObject(metadataJson) ?? {};
   const payload = encoded ?? plain ?? "";
-  return typeof payload === "string" ? repairedJson(payload) ?? JSON.stringify(payload) : JSON.stringify(payload);
+  return typeof payload === "string"
+    ? repairedJson(payload) ?? JSON.stringify(payload)
+    : JSON.stringify(payload);
 }
 
 /** The record without its frame, which may be larger than everything else together. */
 export function withoutRenderPayload<T extends Framed>(record: T): T {
   if ("renderPayloadJson" in record) return { ...record, renderPayloadJson: "" };
   if (renderPayloadOf(record) === "") return record;
-  const { render_payload: _, render_payload_json: __, ...rest } = parsedObject(record.metadataJson) ?? {};
+  const { render_payload: _, render_payload_json: __, ...rest } =
+    parsedObject(record.metadataJson) ?? {};
   return { ...record, metadataJson: JSON.stringify(rest) };
 }

@@ -1,6 +1,7 @@
 /**
- * Steps that a proxy has put into a block. The daemon's welcome names the block format that it accepts. It checks a block
- * that arrives, adds run, seq, attempt and source, and stores it without decompressing its texts. Pure.
+ * Steps that a proxy has put into a block. The daemon's welcome names the block format that it
+ * accepts. It checks a block that arrives, adds run, seq, attempt and source, and stores it without
+ * decompressing its texts. Pure.
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { OPTIONAL_STEP_COLUMNS } from "../gen/records/record_rows.ts";
@@ -25,14 +26,23 @@ import {
   TEXT_COLUMNS,
 } from "./step_block.ts";
 import { cleanColumns } from "../gen/records/step_columns.ts";
-import { Cleaner, type CleanSteps, storableRows, storableText, storableTime } from "./storable_steps.ts";
+import {
+  Cleaner,
+  type CleanSteps,
+  storableRows,
+  storableText,
+  storableTime,
+} from "./storable_steps.ts";
 import { TextColumn } from "./text_column.ts";
 
 export interface Sealed {
   n: number;
   /** The labels of all steps. */
   labels: Source;
-  /** Without a position: first, attempt and source are 0. If no step has a time of its own, its times are "". */
+  /**
+   * Without a position: first, attempt and source are 0. If no step has a time of its own, its
+   * times are "".
+   */
   block: Block;
   /** Whether steps have further fields, whose numbers are points of metrics. */
   info: boolean;
@@ -47,7 +57,9 @@ export interface SealedSteps extends Sealed {
 }
 
 /** Changes with everything that changes a block: both sides must have the same. */
-export const SEALED_FORM = ["4", ...CELL_COLUMNS, ...TEXT_COLUMNS.map(({ column }) => column)].join(" ");
+export const SEALED_FORM = ["4", ...CELL_COLUMNS, ...TEXT_COLUMNS.map(({ column }) => column)].join(
+  " ",
+);
 
 /** Fewer steps get no block, unless their texts are long. */
 const LEAST_ROWS = 256;
@@ -60,15 +72,17 @@ const NO_TIME = "";
 const REAL = String.raw`(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|null)`;
 const INDEX = String.raw`(?:0|[1-9]\d{0,15})`;
 const OFFSET = String.raw`(?:0|[1-9]\d{0,18})`;
-const REALS = new Set<string>(OPTIONAL_STEP_COLUMNS.filter(({ real }) => real).map(({ column }) => column));
+const REALS = new Set<string>(
+  OPTIONAL_STEP_COLUMNS.filter(({ real }) => real).map(({ column }) => column),
+);
 const [TS, FLAGS] = ["ts", "flags"].map((name) => CELL_COLUMNS.indexOf(name)) as [number, number];
 /** Characters of a number's text, including its separator. */
 const MOST_DIGITS = 26;
 const UNITS = [1, 1e3, 1e6, 1e9];
 
 /**
- * @returns undefined for steps that the daemon makes blocks of: few, of several sources, only some with a time, or one that
- * is larger than the daemon takes in a block
+ * @returns undefined for steps that the daemon makes blocks of: few, of several sources, only some
+ * with a time, or one that is larger than the daemon takes in a block
  */
 export function seal(columns: StepColumns<Texts>): Sealed | undefined {
   if (Object.values(labelsOf(columns)).some(Array.isArray)) return undefined;
@@ -95,13 +109,17 @@ class SealingCleaner extends Cleaner<TextColumn> {
   }
 }
 
-function labelsOf({ agentId = "", workerId = "", policyLabel = "", backend = "" }: StepColumns<unknown>): Source {
+function labelsOf(
+  { agentId = "", workerId = "", policyLabel = "", backend = "" }: StepColumns<unknown>,
+): Source {
   return { agentId, workerId, policyLabel, backend } as Source;
 }
 
 type Texts = string[] | TextColumn;
 
-function lengthOfTexts(columns: StepColumns<Texts> | Omit<BlockSteps, "attempt" | "source">): number {
+function lengthOfTexts(
+  columns: StepColumns<Texts> | Omit<BlockSteps, "attempt" | "source">,
+): number {
   let length = 0;
   for (const { key } of TEXT_COLUMNS) {
     const texts = (columns[key] ?? []) as Texts;
@@ -133,7 +151,8 @@ function whatIsWrong({ n, block, labels }: Sealed): string | undefined {
     ? "a label"
     : !(Number.isSafeInteger(n) && n > 0 && n <= MOST_ROWS && block.n === n)
     ? "its number of steps"
-    : !Number.isSafeInteger(raw) || raw < 0 || raw > MOST_RAW || body.length > raw + (raw >> 7) + 1024
+    : !Number.isSafeInteger(raw) || raw < 0 || raw > MOST_RAW ||
+        body.length > raw + (raw >> 7) + 1024
     ? "the length of its texts"
     : cells.length !== CELL_COLUMNS.length || place.some((value) => value !== 0)
     ? "its columns"
@@ -151,19 +170,27 @@ function whatIsWrong({ n, block, labels }: Sealed): string | undefined {
 
 function areTimes({ fromNs, toNs, cells }: Block): boolean {
   if (fromNs === NO_TIME && toNs === NO_TIME) return cells[TS] === 0;
-  return [fromNs, toNs].every((time) => storableTime(time, "-") === time) && BigInt(fromNs) <= BigInt(toNs);
+  return [fromNs, toNs].every((time) => storableTime(time, "-") === time) &&
+    BigInt(fromNs) <= BigInt(toNs);
 }
 
 const known = new Map<string, RegExp>();
 
-/** The rows' text of a block with these cells, as `encodeBlocks` writes it; undefined for cells that it does not write. */
+/**
+ * The rows' text of a block with these cells, as `encodeBlocks` writes it; undefined for cells that
+ * it does not write.
+ */
 function rowsAs(cells: readonly Cell[]): RegExp | undefined {
   const columns: string[] = [];
   for (const [c, cell] of cells.entries()) {
-    if (c === FLAGS || (cell === SPAN && (c === EPISODE || (c === STEP && cells[EPISODE] === SPAN)))) continue;
+    if (
+      c === FLAGS || (cell === SPAN && (c === EPISODE || (c === STEP && cells[EPISODE] === SPAN)))
+    ) continue;
     const isReal = REALS.has(CELL_COLUMNS[c]!);
     if (cell === `$[${columns.length}]`) columns.push(isReal ? REAL : c === TS ? OFFSET : INDEX);
-    else if (isReal ? typeof cell !== "number" && cell !== null : c === TS ? cell !== 0 : !isIndex(cell)) {
+    else if (
+      isReal ? typeof cell !== "number" && cell !== null : c === TS ? cell !== 0 : !isIndex(cell)
+    ) {
       return undefined;
     }
   }
@@ -182,7 +209,10 @@ function rowsAs(cells: readonly Cell[]): RegExp | undefined {
   if (rows === undefined) {
     const several = String.raw`\[${row}(?:,${row})*\]`;
     const span = String.raw`\[\[${INDEX},${INDEX},${INDEX}\],${several}\]`;
-    known.set(form, rows = new RegExp(spans ? String.raw`^\[${span}(?:,${span})*\]$` : `^${several}$`));
+    known.set(
+      form,
+      rows = new RegExp(spans ? String.raw`^\[${span}(?:,${span})*\]$` : `^${several}$`),
+    );
   }
   return rows;
 }
@@ -207,7 +237,12 @@ export function opened({ block, labels, clamped }: Sealed, arrivalNs: string): C
 /** Places a block in its run. @param arrivalNs the time of steps that have none of their own */
 export function placed(
   { block }: Sealed,
-  { first, attempt, source, arrivalNs }: { first: number; attempt: number; source: number; arrivalNs: string },
+  { first, attempt, source, arrivalNs }: {
+    first: number;
+    attempt: number;
+    source: number;
+    arrivalNs: string;
+  },
 ): Block {
   const times = block.fromNs === NO_TIME ? { fromNs: arrivalNs, toNs: arrivalNs } : {};
   const own = { ...block, ...times, first, cells: [attempt, source, ...block.cells.slice(2)] };

@@ -1,9 +1,10 @@
 /**
- * Steps of one run in one row (docs/reference/telemetry.md, "Blocks"). The hot columns, which people query by SQL, are text that
- * SQLite can read: if all rows of a column are equal, the cell is that value, otherwise it is the JSON path of the value in
- * each step's row of `hot`. If episodes and steps are consecutive, as they mostly are, they are in no row: the rows are in
- * spans, each with the episode and step of its first row. Texts are columns of their own, compressed together. Pure;
- * decoding restores the rows to the byte.
+ * Steps of one run in one row (docs/reference/telemetry.md, "Blocks"). The hot columns, which
+ * people query by SQL, are text that SQLite can read: if all rows of a column are equal, the cell
+ * is that value, otherwise it is the JSON path of the value in each step's row of `hot`. If
+ * episodes and steps are consecutive, as they mostly are, they are in no row: the rows are in
+ * spans, each with the episode and step of its first row. Texts are columns of their own,
+ * compressed together. Pure; decoding restores the rows to the byte.
  */
 import { joinedBytes } from "../base/text/joined_bytes.ts";
 import { zlib } from "../base/node_modules.ts";
@@ -22,16 +23,25 @@ export type BlockSteps<Texts = string[]> =
 /** A number that all rows have, or the path of each row's own, or SPAN. */
 export type Cell = number | string | null;
 
-/** For episode: all rows of a span have that of its head. For step: each row has one more than the row before. */
+/**
+ * For episode: all rows of a span have that of its head. For step: each row has one more than the
+ * row before.
+ */
 export const SPAN = "span";
-/** The number of the block's rows before it, and its first row's episode and step (0 if the cell is not SPAN). */
+/**
+ * The number of the block's rows before it, and its first row's episode and step (0 if the cell is
+ * not SPAN).
+ */
 export type SpanHead = [at: number, episode: number, step: number];
 /** A row's values of the columns that have a path; 0 for none. */
 type Row = (number | null)[] | 0;
 /** With fewer rows per span, spans do not save space. */
 const LEAST_SPAN = 4;
 
-/** A row of step_blocks without its key. Times are decimal texts, because they have more digits than a number. */
+/**
+ * A row of step_blocks without its key. Times are decimal texts, because they have more digits than
+ * a number.
+ */
 export interface Block {
   first: number;
   n: number;
@@ -50,7 +60,9 @@ export interface Block {
 const TEXTS = new Set(textColumns("steps"));
 export const TEXT_COLUMNS = OPTIONAL_STEP_COLUMNS.filter(({ column }) => TEXTS.has(column));
 const FLAGS = ["terminated", "truncated"];
-const NUMBERS = OPTIONAL_STEP_COLUMNS.filter(({ column }) => !TEXTS.has(column) && !FLAGS.includes(column));
+const NUMBERS = OPTIONAL_STEP_COLUMNS.filter(({ column }) =>
+  !TEXTS.has(column) && !FLAGS.includes(column)
+);
 /** Columns of step_blocks that hold cells, in the order of `Block.cells`. */
 export const CELL_COLUMNS: readonly string[] = [
   ...["attempt", "source", "ts", "flags"],
@@ -65,7 +77,10 @@ const REWARD = place("reward");
 /** More rows or longer texts become several blocks. */
 export const MOST_ROWS = 4096;
 const MOST_TEXT = 2 << 20;
-/** Nanoseconds between the first and the last time of a block, up to which offsets are exact numbers. */
+/**
+ * Nanoseconds between the first and the last time of a block, up to which offsets are exact
+ * numbers.
+ */
 const MOST_NS = 9_000_000_000_000_000n;
 const LEVEL = 1;
 const encoder = new TextEncoder();
@@ -86,13 +101,21 @@ export function decodeBlock(block: Block): BlockSteps {
   const { n } = block;
   const far = isFar(block);
   const { column, numbers, spanned } = hotColumns(block, far);
-  const [attempt, source, ts, flags, ...others] = block.cells as [Cell, Cell, Cell, Cell, ...Cell[]];
+  const [attempt, source, ts, flags, ...others] = block.cells as [
+    Cell,
+    Cell,
+    Cell,
+    Cell,
+    ...Cell[],
+  ];
   const steps: BlockSteps = {
     n,
     attempt: numbers(attempt),
     source: numbers(source),
     tsNs: far
-      ? (column(ts, 0) as unknown as string[]).map((offset) => String(BigInt(block.fromNs) + BigInt(offset)))
+      ? (column(ts, 0) as unknown as string[]).map((offset) =>
+        String(BigInt(block.fromNs) + BigInt(offset))
+      )
       : timesOf(block, typeof ts === "string" ? numbers(ts) as number[] : undefined),
   };
   const bits = numbers(flags);
@@ -106,12 +129,16 @@ export function decodeBlock(block: Block): BlockSteps {
     steps[key] = typeof values === "number" ? filled(n, values) : values;
   });
   if (block.raw > 0) {
-    const body = zlib().zstdDecompressSync(block.body, { maxOutputLength: block.raw }) as Uint8Array;
+    const body = zlib().zstdDecompressSync(block.body, {
+      maxOutputLength: block.raw,
+    }) as Uint8Array;
     let at = body.indexOf(10) + 1;
     const head = JSON.parse(decoder.decode(body.subarray(0, at))) as [string, number][];
     for (const [name, length] of head) {
       const known = TEXT_COLUMNS.find(({ column }) => column === name);
-      if (known === undefined) throw new Error(`it has a column ${name}, which this mosaic does not know`);
+      if (known === undefined) {
+        throw new Error(`it has a column ${name}, which this mosaic does not know`);
+      }
       if (!(length > 0 && length <= body.length - at) || steps[known.key] !== undefined) {
         throw new Error(`it has ${length} bytes of column ${name}`);
       }
@@ -128,9 +155,14 @@ export function hasSpans({ cells }: { cells: readonly Cell[] }): boolean {
 }
 
 /** @throws Error if their number or positions do not match the block */
-export function rowsOf(block: Block, far = isFar(block)): { spans: [SpanHead, Row[]][]; rows: Row[] } {
+export function rowsOf(
+  block: Block,
+  far = isFar(block),
+): { spans: [SpanHead, Row[]][]; rows: Row[] } {
   const hot = JSON.parse(block.hot, far ? exact : undefined) as unknown;
-  const spans = hasSpans(block) ? hot as [SpanHead, Row[]][] : [[[0, 0, 0], hot] as [SpanHead, Row[]]];
+  const spans = hasSpans(block)
+    ? hot as [SpanHead, Row[]][]
+    : [[[0, 0, 0], hot] as [SpanHead, Row[]]];
   const rows: Row[] = [];
   for (const [[at], own] of spans) {
     if (at !== rows.length) throw new Error(`it has rows from ${at} on behind ${rows.length}`);
@@ -156,7 +188,9 @@ function hotColumns(block: Block, far: boolean) {
     return found as number[];
   };
   const spanned = (column: "episode" | "step"): number[] =>
-    spans.flatMap(([[, episode, step], own]) => own.map((_, i) => column === "episode" ? episode : step + i));
+    spans.flatMap(([[, episode, step], own]) =>
+      own.map((_, i) => column === "episode" ? episode : step + i)
+    );
   return { column, numbers, spanned };
 }
 
@@ -167,11 +201,20 @@ export interface Curve {
   tsNs: (i: number) => string;
 }
 
-/** Rewards and times; the texts stay compressed, and if both are equal in all steps, nothing is parsed. */
+/**
+ * Rewards and times; the texts stay compressed, and if both are equal in all steps, nothing is
+ * parsed.
+ */
 export function curveOf(block: Block): Curve {
   const { n, cells, fromNs, unitNs } = block;
   const [ts, reward] = [cells[TS]!, cells[REWARD]!];
-  if (typeof ts !== "string" && typeof reward !== "string") return { n, reward: reward ?? NaN, tsNs: () => fromNs };
+  if (typeof ts !== "string" && typeof reward !== "string") {
+    return {
+      n,
+      reward: reward ?? NaN,
+      tsNs: () => fromNs,
+    };
+  }
   const { column, numbers } = hotColumns(block, isFar(block));
   const offsets = column(ts, 0);
   if (Array.isArray(offsets)) {
@@ -181,12 +224,17 @@ export function curveOf(block: Block): Curve {
       typeof offset === "string"
         ? BigInt(offset) <= range
         : Number.isSafeInteger(offset) && offset! >= 0 && offset! <= most;
-    if (!offsets.every(within)) throw new Error("it has a time that is not between its first and its last");
+    if (!offsets.every(within)) {
+      throw new Error("it has a time that is not between its first and its last");
+    }
   }
   return {
     n,
     reward: numbers(reward),
-    tsNs: (i) => Array.isArray(offsets) ? String(BigInt(fromNs) + BigInt(unitNs) * BigInt(offsets[i]!)) : fromNs,
+    tsNs: (i) =>
+      Array.isArray(offsets)
+        ? String(BigInt(fromNs) + BigInt(unitNs) * BigInt(offsets[i]!))
+        : fromNs,
   };
 }
 
@@ -212,7 +260,8 @@ export function encodeBlock(first: number, steps: BlockSteps<string[] | TextColu
   const isEverybodys = typeof cells[0] === "number" && typeof cells[1] === "number";
   const spans = isEverybodys ? spansOf(steps) : undefined;
   for (const { key } of NUMBERS) {
-    const isSpan = (key === "episode" && spans !== undefined) || (key === "step" && spans?.countsSteps === true);
+    const isSpan = (key === "episode" && spans !== undefined) ||
+      (key === "step" && spans?.countsSteps === true);
     cells.push(isSpan ? SPAN : cell(steps[key] as number[] | undefined));
   }
   // Flags come last in their row, and only if one is set: few steps end an episode.
@@ -223,11 +272,15 @@ export function encodeBlock(first: number, steps: BlockSteps<string[] | TextColu
   const rows: string[] = [];
   for (let i = 0; i < n; i++) {
     let row = "";
-    for (const column of columns) row += row === "" ? numberText(column[i]!) : "," + numberText(column[i]!);
+    for (const column of columns) {
+      row += row === "" ? numberText(column[i]!) : "," + numberText(column[i]!);
+    }
     if (!same && flags[i] !== 0) row += row === "" ? flags[i] : "," + flags[i];
     rows.push(row === "" ? nothing : `[${row}]`);
   }
-  const parts = spans?.heads.map((head, s) => `[[${head}],[${rows.slice(head[0], spans.heads[s + 1]?.[0])}]]`);
+  const parts = spans?.heads.map((head, s) =>
+    `[[${head}],[${rows.slice(head[0], spans.heads[s + 1]?.[0])}]]`
+  );
   const [raw, body] = bodyOf(steps);
   const block = { first, n, crc: 0, ...range, cells, hot: `[${parts ?? rows}]`, raw, body };
   block.crc = crcOf(block);
@@ -248,7 +301,9 @@ function spansOf({ n, episode, step }: BlockSteps<unknown>): Spans | undefined {
     for (let i = 0; i < n && heads.length * LEAST_SPAN <= n; i++) {
       const [e, s] = [episodes?.[i] ?? 0, countsSteps ? steps![i]! : 0];
       const head = heads.at(-1);
-      if (head !== undefined && head[1] === e && (!countsSteps || s === head[2] + i - head[0])) continue;
+      if (head !== undefined && head[1] === e && (!countsSteps || s === head[2] + i - head[0])) {
+        continue;
+      }
       heads.push([i, e, s]);
     }
     const isWorthIt = heads.length * LEAST_SPAN <= n && (countsSteps || heads.length > 1);
@@ -279,7 +334,9 @@ function bodyOf(steps: BlockSteps<string[] | TextColumn>): [raw: number, body: U
   for (const { key, column } of TEXT_COLUMNS) {
     const values = steps[key] as string[] | TextColumn | undefined;
     if (values === undefined) continue;
-    if (values instanceof TextColumn ? values.length === 0 : values.every((value) => value === "")) continue;
+    if (
+      values instanceof TextColumn ? values.length === 0 : values.every((value) => value === "")
+    ) continue;
     const bytes = encodeTexts(values);
     parts.push(bytes);
     head.push([column, bytes.length]);
@@ -289,7 +346,9 @@ function bodyOf(steps: BlockSteps<string[] | TextColumn>): [raw: number, body: U
   return [all.length, packed(all)];
 }
 
-export function crcOf({ first, n, fromNs, toNs, unitNs, cells: all, hot, raw, body }: Block): number {
+export function crcOf(
+  { first, n, fromNs, toNs, unitNs, cells: all, hot, raw, body }: Block,
+): number {
   // A column that a later version adds is 0 in older blocks.
   const cells = all.slice(0, all.findLastIndex((cell) => cell !== 0) + 1);
   const head = encoder.encode(JSON.stringify([first, n, fromNs, toNs, unitNs, raw, cells]) + hot);
@@ -329,11 +388,14 @@ function isFar({ fromNs, toNs }: Pick<Block, "fromNs" | "toNs">): boolean {
 
 /** A reviver that keeps the digits of integers that a number cannot hold. */
 function exact(_: string, value: unknown, context?: { source: string }): unknown {
-  const large = typeof value === "number" && !Number.isSafeInteger(value) && /^\d+$/.test(context!.source);
+  const large = typeof value === "number" && !Number.isSafeInteger(value) &&
+    /^\d+$/.test(context!.source);
   return large ? context!.source : value;
 }
 
-function offsetsOf(tsNs: string[]): [(number | string)[] | number, Pick<Block, "fromNs" | "toNs" | "unitNs">] {
+function offsetsOf(
+  tsNs: string[],
+): [(number | string)[] | number, Pick<Block, "fromNs" | "toNs" | "unitNs">] {
   const one = tsNs[0]!;
   // Often all have the same time, that of their arrival.
   if (tsNs.every((text) => text === one)) return [0, { fromNs: one, toNs: one, unitNs: 1e9 }];
@@ -347,10 +409,16 @@ function offsetsOf(tsNs: string[]): [(number | string)[] | number, Pick<Block, "
   }
   const range = { fromNs: tsNs[least]!, toNs: tsNs[most]! };
   if (isFar(range)) {
-    return [tsNs.map((text) => String(BigInt(text) - BigInt(range.fromNs))), { ...range, unitNs: 1 }];
+    return [tsNs.map((text) => String(BigInt(text) - BigInt(range.fromNs))), {
+      ...range,
+      unitNs: 1,
+    }];
   }
-  const offsets = seconds.map((second, i) => (second - seconds[least]!) * 1e9 + nanos[i]! - nanos[least]!);
-  const unitNs = [1e9, 1e6, 1e3].find((unit) => offsets.every((offset) => offset % unit === 0)) ?? 1;
+  const offsets = seconds.map((second, i) =>
+    (second - seconds[least]!) * 1e9 + nanos[i]! - nanos[least]!
+  );
+  const unitNs = [1e9, 1e6, 1e3].find((unit) => offsets.every((offset) => offset % unit === 0)) ??
+    1;
   return [offsets.map((offset) => offset / unitNs), { ...range, unitNs }];
 }
 
@@ -374,7 +442,10 @@ function cut(steps: BlockSteps, from: number, to: number, parts: [number, number
   cut(steps, middle, to, parts);
 }
 
-/** Whether this many steps with texts of this many UTF-16 units fit in one block: a single step always does. */
+/**
+ * Whether this many steps with texts of this many UTF-16 units fit in one block: a single step
+ * always does.
+ */
 export function isOneBlock(n: number, textLength: number): boolean {
   return n <= 1 || (n <= MOST_ROWS && textLength <= MOST_TEXT);
 }
@@ -420,5 +491,7 @@ function part(steps: BlockSteps, from: number, to: number): BlockSteps {
 
 function packed(bytes: Uint8Array): Uint8Array {
   const { constants, zstdCompressSync } = zlib();
-  return zstdCompressSync(bytes, { params: { [constants.ZSTD_c_compressionLevel]: LEVEL } }) as Uint8Array;
+  return zstdCompressSync(bytes, {
+    params: { [constants.ZSTD_c_compressionLevel]: LEVEL },
+  }) as Uint8Array;
 }

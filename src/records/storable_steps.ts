@@ -1,8 +1,12 @@
 /**
- * Steps between arrival and storage. They stay columns: values are made storable once (here), bound to statements and kept
- * in the ring without building row objects. Rows are built only for readers.
+ * Steps between arrival and storage. They stay columns: values are made storable once (here), bound
+ * to statements and kept in the ring without building row objects. Rows are built only for readers.
  */
-import { cleanColumns, type ColumnCleaner, StepColumnsBuilder } from "../gen/records/step_columns.ts";
+import {
+  cleanColumns,
+  type ColumnCleaner,
+  StepColumnsBuilder,
+} from "../gen/records/step_columns.ts";
 import type { CleanSteps, StepColumns, StepRecord } from "../gen/records/record_types.ts";
 
 export { stepAt, stepTextLength } from "../gen/records/step_columns.ts";
@@ -15,7 +19,9 @@ const TS = /^(?:0|[1-9]\d{0,18})$/;
 
 /** A text that SQLite returns unchanged: no lone surrogate, no NUL. */
 export function storableText(text: unknown): string {
-  if (typeof text !== "string") return text === undefined || text === null ? "" : storableText(JSON.stringify(text));
+  if (typeof text !== "string") {
+    return text === undefined || text === null ? "" : storableText(JSON.stringify(text));
+  }
   if (text.isWellFormed() && !text.includes("\0")) return text;
   return text.toWellFormed().replaceAll("\0", "\ufffd");
 }

@@ -30,7 +30,10 @@ export interface RunTelemetry {
   lastRecordAt: number | null;
   /** The highest step of a metric; 0: none. */
   toldStep: number;
-  /** The last value of the metric that is most certainly the reward of episodes; null if there is none. */
+  /**
+   * The last value of the metric that is most certainly the reward of episodes; null if there is
+   * none.
+   */
   reportedReward: ReportedReward | null;
 }
 
@@ -52,7 +55,9 @@ export type IngestResult =
   }
   /** Everything up to `to` was stored before (a repeated delivery). */
   | { type: "duplicate"; position: number }
-  /** The batch does not begin where the stored journal ends: the proxy must go back to `position`. */
+  /**
+   * The batch does not begin where the stored journal ends: the proxy must go back to `position`.
+   */
   | { type: "gap"; position: number };
 
 export interface SeriesBucketRow {
@@ -65,22 +70,25 @@ export interface SeriesBucketRow {
   count: number;
   atMs: number;
   /**
-   * The worker's step at the bucket's last point. For other series than metrics: null, or their position if there were
-   * several attempts.
+   * The worker's step at the bucket's last point. For other series than metrics: null, or their
+   * position if there were several attempts.
    */
   step: number | null;
   /** Null if there was one attempt. */
   attempt: number | null;
   /**
-   * A later attempt wrote these positions again. All points of a bucket are overwritten, or none; they belong to one
-   * attempt.
+   * A later attempt wrote these positions again. All points of a bucket are overwritten, or none;
+   * they belong to one attempt.
    */
   overwritten: boolean;
   /** The records of these positions are missing or damaged: there is no value. */
   damaged: boolean;
 }
 
-/** Over finite values only; null if there are none, and steps also if an earlier version did not store them. */
+/**
+ * Over finite values only; null if there are none, and steps also if an earlier version did not
+ * store them.
+ */
 export interface SeriesSummary {
   name: string;
   points: number;
@@ -90,10 +98,16 @@ export interface SeriesSummary {
   min: number | null;
   max: number | null;
   mean: number | null;
-  /** The worker's step at the first minimum and the first maximum; for reward and episodes their seq. */
+  /**
+   * The worker's step at the first minimum and the first maximum; for reward and episodes their
+   * seq.
+   */
   minStep: number | null;
   maxStep: number | null;
-  /** Where its newest points come from: a tracker's name, a file's or a directory's; "": what the program printed. */
+  /**
+   * Where its newest points come from: a tracker's name, a file's or a directory's; "": what the
+   * program printed.
+   */
   label: string;
   /** The series with the same points, more exactly; null: it is no copy. */
   copyOf: string | null;

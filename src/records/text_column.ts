@@ -1,9 +1,12 @@
 /**
  * A column of texts as bytes, before compression. Pure; decoding restores the texts to the byte.
- * Lists of numbers with many digits, as most observations are, are stored as numbers, of 32 bits if that is exact, else of
- * 64. The bytes of all numbers are transposed: first bytes are alike and compress well, unlike their up to 20 digits.
- * Numbers of 64 bits are compressed here, each byte position on its own: together with six that hardly compress, the other
- * two would not. A text that its numbers do not restore exactly is kept beside them.
+ * Lists of numbers with many digits, as most observations are, are stored as numbers, of 32 bits if
+ * that is exact, else of
+ * 64. The bytes of all numbers are transposed: first bytes are alike and compress well, unlike
+ *   their up to 20 digits.
+ * Numbers of 64 bits are compressed here, each byte position on its own: together with six that
+ * hardly compress, the other two would not. A text that its numbers do not restore exactly is kept
+ * beside them.
  */
 
 import { joinedBytes } from "../base/text/joined_bytes.ts";
@@ -13,13 +16,18 @@ import { storableText } from "./storable_steps.ts";
 
 const TEXTS = 0;
 /** Forms of lists of numbers, and the array types that hold their numbers. */
-const NUMBERS: Record<number, typeof Float32Array | typeof Float64Array> = { 1: Float32Array, 2: Float64Array };
+const NUMBERS: Record<number, typeof Float32Array | typeof Float64Array> = {
+  1: Float32Array,
+  2: Float64Array,
+};
 const BYTES = 8;
 const FIRST_BYTES = 1 << 12;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Fewer texts are small as text. This many are sampled to decide whether reading all is worth it. */
+/**
+ * Fewer texts are small as text. This many are sampled to decide whether reading all is worth it.
+ */
 const LEAST_TEXTS = 16;
 /** Characters per number, below which text is smaller, for each form. */
 const LEAST_DIGITS: Record<number, number> = { 1: 12, 2: 17 };
@@ -30,8 +38,8 @@ const SEPARATORS = [", ", ","];
 const MOST_UNLIKE = 1 / 8;
 
 /**
- * Texts as a block stores them: each after a NUL; the first NUL's byte is the form. Added texts are made storable. A text
- * that is a part of other bytes is copied without becoming a string.
+ * Texts as a block stores them: each after a NUL; the first NUL's byte is the form. Added texts are
+ * made storable. A text that is a part of other bytes is copied without becoming a string.
  */
 export class TextColumn {
   #bytes = new Uint8Array(FIRST_BYTES);
@@ -121,7 +129,10 @@ export class TextColumn {
     return this.#bytes.subarray(0, this.#used);
   }
 
-  /** The texts as they were added: the daemon makes them storable, and counts those that it had to change. */
+  /**
+   * The texts as they were added: the daemon makes them storable, and counts those that it had to
+   * change.
+   */
   toJSON(): string[] {
     const texts = this.strings();
     for (const [row, text] of this.#changed) texts[row] = text;
@@ -133,7 +144,8 @@ export class TextColumn {
 export function encodeTexts(texts: readonly string[] | TextColumn): Uint8Array {
   if (texts instanceof TextColumn) {
     const form = formOf(texts.n, texts.strings(LEAST_TEXTS));
-    return (form === undefined ? undefined : encodeNumbers(texts.strings(), form)) ?? texts.encoded();
+    return (form === undefined ? undefined : encodeNumbers(texts.strings(), form)) ??
+      texts.encoded();
   }
   const form = formOf(texts.length, texts.slice(0, LEAST_TEXTS));
   const numbers = form && encodeNumbers(texts, form);
@@ -147,7 +159,9 @@ export function encodeTexts(texts: readonly string[] | TextColumn): Uint8Array {
 export function decodeTexts(bytes: Uint8Array, n: number): string[] {
   const numbers = NUMBERS[bytes[0]!];
   if (numbers !== undefined) return decodeNumbers(bytes, n, numbers);
-  if (bytes[0] !== TEXTS) throw new Error(`a column has form ${bytes[0]}, which this mosaic does not know`);
+  if (bytes[0] !== TEXTS) {
+    throw new Error(`a column has form ${bytes[0]}, which this mosaic does not know`);
+  }
   const values = decoder.decode(bytes.subarray(1)).split("\0");
   if (values.length !== n) throw new Error(`a column has ${values.length} of ${n} texts`);
   return values;
@@ -232,7 +246,9 @@ function compressed(planes: Uint8Array): [bytes: Uint8Array, lengths: number[]] 
 function decompressed(bytes: Uint8Array, lengths: readonly number[], size: number): Uint8Array {
   let at = 0;
   return joinedBytes(lengths.map((length) => {
-    const plane = zlib().zstdDecompressSync(bytes.subarray(at, at += length), { maxOutputLength: size }) as Uint8Array;
+    const plane = zlib().zstdDecompressSync(bytes.subarray(at, at += length), {
+      maxOutputLength: size,
+    }) as Uint8Array;
     if (plane.length !== size) throw new Error(`a column has ${plane.length} of ${size} bytes`);
     return plane;
   }));
@@ -242,11 +258,13 @@ function decodeNumbers(bytes: Uint8Array, n: number, Numbers: typeof NUMBERS[num
   const end = bytes.indexOf(10) + 1;
   const lists = JSON.parse(decoder.decode(bytes.subarray(1, end))) as Lists;
   const { width, python, others, lengths } = lists;
-  const isRow = (row: unknown) => Number.isInteger(row) && (row as number) >= 0 && (row as number) < n;
+  const isRow = (row: unknown) =>
+    Number.isInteger(row) && (row as number) >= 0 && (row as number) < n;
   const isRight = Number.isInteger(width) && width > 0 && width <= MOST_NUMBERS &&
     SEPARATORS.includes(lists.separator) &&
     (Numbers === Float32Array ||
-      (lengths?.length === BYTES && lengths.every((one) => Number.isSafeInteger(one) && one > 0))) &&
+      (lengths?.length === BYTES &&
+        lengths.every((one) => Number.isSafeInteger(one) && one > 0))) &&
     python.every(isRow) && others.every(([row, text]) => isRow(row) && isStorable(text));
   if (!isRight) throw new Error("a column of lists of numbers has a head that is not right");
   const rest = bytes.subarray(end);
@@ -293,11 +311,20 @@ function widthOf(text: string): number {
   return width <= MOST_NUMBERS ? width : 0;
 }
 
-/** The numbers of each text that is a list of this width and form; undefined if the texts are not JSON at all. */
-function listsOf(texts: readonly string[], width: number, form: number): (number[] | undefined)[] | undefined {
+/**
+ * The numbers of each text that is a list of this width and form; undefined if the texts are not
+ * JSON at all.
+ */
+function listsOf(
+  texts: readonly string[],
+  width: number,
+  form: number,
+): (number[] | undefined)[] | undefined {
   try {
     const rows = JSON.parse(`[${texts.join(",")}]`) as unknown[];
-    return rows.length === texts.length ? rows.map((row) => isList(row, width, form) ? row : undefined) : undefined;
+    return rows.length === texts.length
+      ? rows.map((row) => isList(row, width, form) ? row : undefined)
+      : undefined;
   } catch {
     return undefined;
   }

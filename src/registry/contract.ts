@@ -1,13 +1,19 @@
 /**
- * The JSON for programs and the page: what the verbs print (docs/reference/cli.md) and what the page's API answers (docs/reference/page.md). The
- * program takes only types from here: only tests load this module. tests/cli/contract_test.ts compares it with the tables of
- * the docs and the real output, tests/ui/contract_test.ts with the answers of the API; a field too many fails as well as one
- * too few.
+ * The JSON for programs and the page: what the verbs print (docs/reference/cli.md) and what the
+ * page's API answers (docs/reference/page.md). The program takes only types from here: only tests
+ * load this module. tests/cli/contract_test.ts compares it with the tables of the docs and the real
+ * output, tests/ui/contract_test.ts with the answers of the API; a field too many fails as well as
+ * one too few.
  */
 import * as z from "zod";
 import { publicFields, type PublicType, type TelemetryKind } from "../records/record_fields.ts";
 import { BASE_DIRS } from "../base/layout.ts";
-import { ARTIFACT_FIELDS, EVENT_FIELDS, GPU_FIELDS, HOST_FIELDS } from "../runs/fields/host_fields.ts";
+import {
+  ARTIFACT_FIELDS,
+  EVENT_FIELDS,
+  GPU_FIELDS,
+  HOST_FIELDS,
+} from "../runs/fields/host_fields.ts";
 import { RUN_FIELDS, type RunField, type RunFieldKind } from "../runs/fields/run_fields.ts";
 import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../runs/fields/lifecycle_states.ts";
 
@@ -65,17 +71,31 @@ export const Artifact = z.strictObject(runShape(ARTIFACT_FIELDS));
 
 export const ShownRun = RunDetail.extend({ artifacts: z.array(Artifact) });
 
-export const Event = z.strictObject({ ...runShape(EVENT_FIELDS), data: z.record(text(), z.unknown()) });
+export const Event = z.strictObject({
+  ...runShape(EVENT_FIELDS),
+  data: z.record(text(), z.unknown()),
+});
 
 export const Submission = z.strictObject({ run_id: text(), digest: text() });
 
-export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer(), kept_until: maybe(time()) });
+export const Deletion = z.strictObject({
+  run_id: text(),
+  freed_bytes: integer(),
+  kept_until: maybe(time()),
+});
 
 /** What `mosaic observe` prints. */
 export const ObservedFiles = z.strictObject({
   run_id: text(),
   observed: z.array(text()),
-  files: z.array(z.strictObject({ path: text(), format: maybe(text()), records: integer(), note: maybe(text()) })),
+  files: z.array(
+    z.strictObject({
+      path: text(),
+      format: maybe(text()),
+      records: integer(),
+      note: maybe(text()),
+    }),
+  ),
 });
 
 export const Pruning = z.strictObject({
@@ -344,8 +364,8 @@ export const PageSeries = z.strictObject({
 });
 
 /**
- * Names of series of several runs: those that are curves, and those with at most one point per run, with each run's value
- * (without values for more than 40 runs).
+ * Names of series of several runs: those that are curves, and those with at most one point per run,
+ * with each run's value (without values for more than 40 runs).
  */
 export const PageSeriesNames = z.strictObject({
   names: z.array(text()),
@@ -356,12 +376,18 @@ export const PageSeriesNames = z.strictObject({
 export const PageComparedRun = Run.extend({ parameters: RunDetail.shape.parameters! });
 
 /** Names that columns of the table of runs can have. */
-export const PageColumnNames = z.strictObject({ parameters: z.array(text()), metrics: z.array(text()) });
+export const PageColumnNames = z.strictObject({
+  parameters: z.array(text()),
+  metrics: z.array(text()),
+});
 
 /** A column of the table of runs, by run id, without runs that have no value. */
 export const PageColumn = z.strictObject({ id: text(), values: z.record(text(), z.unknown()) });
 
-/** A step, or an episode, with a picture. For an episode, `step` is its length and `reward` its total. */
+/**
+ * A step, or an episode, with a picture. For an episode, `step` is its length and `reward` its
+ * total.
+ */
 export const PageFrame = z.strictObject({
   seq: integer(),
   episode: integer(),
@@ -372,7 +398,12 @@ export const PageFrame = z.strictObject({
 });
 
 /** A text or a histogram among a run's events. */
-export const PageMediaEvent = z.strictObject({ seq: integer(), kind: text(), tag: text(), step: maybe(integer()) });
+export const PageMediaEvent = z.strictObject({
+  seq: integer(),
+  kind: text(),
+  tag: text(),
+  step: maybe(integer()),
+});
 
 /** Data of a frame of a running environment. */
 export const PageLiveFrame = z.strictObject({
@@ -388,7 +419,8 @@ export const PageLiveFrame = z.strictObject({
   height: integer(),
   channels: integer(),
   /**
-   * Ranges (first row, number of rows) whose pixels are sent; the other rows are those of the frame before; null: all rows.
+   * Ranges (first row, number of rows) whose pixels are sent; the other rows are those of the frame
+   * before; null: all rows.
    */
   rows: maybe(z.array(z.tuple([integer(), integer()]))),
   episode: maybe(integer()),
@@ -433,7 +465,13 @@ export const Token = z.strictObject({
 export const CreatedToken = Token.extend({ secret: text() });
 
 /** A host of `mosaic host list`. */
-export const KnownHost = z.strictObject({ name: text(), ssh: text(), mosaic: text(), version: text(), state: text() });
+export const KnownHost = z.strictObject({
+  name: text(),
+  ssh: text(),
+  mosaic: text(),
+  version: text(),
+  state: text(),
+});
 
 export const AuditEntry = z.strictObject({
   at: time(),
@@ -465,7 +503,11 @@ export const CodeOfAttempt = z.strictObject({
   code: z.unknown(),
   environment: z.unknown(),
 });
-export const RunCode = z.strictObject({ run_id: text(), command: z.array(text()), records: z.array(CodeOfAttempt) });
+export const RunCode = z.strictObject({
+  run_id: text(),
+  command: z.array(text()),
+  records: z.array(CodeOfAttempt),
+});
 export const Difference = z.strictObject({ name: text(), a: maybe(text()), b: maybe(text()) });
 export const RunDifferences = z.strictObject({
   a: z.strictObject({ run_id: text(), name: text() }),

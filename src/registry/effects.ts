@@ -1,9 +1,15 @@
-/** Changes that a transition implies for a run's row, besides its state. Pure; an explicit patch overrides them. */
+/**
+ * Changes that a transition implies for a run's row, besides its state. Pure; an explicit patch
+ * overrides them.
+ */
 import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "./lifecycle/lifecycle.ts";
 import type { EventToAppend } from "./event_kinds.ts";
 import type { RunRow } from "./row_types.ts";
 
-/** A run waits to be started: after its submission, or for another attempt. `position` 1 is next; null: unknown. */
+/**
+ * A run waits to be started: after its submission, or for another attempt. `position` 1 is next;
+ * null: unknown.
+ */
 export function queuedEvent(run: RunRow, position: number | null): EventToAppend {
   return { kind: "queued", data: { digest: run.digest, priority: run.priority, position } };
 }
@@ -19,7 +25,8 @@ const NO_PROCESSES: Partial<RunRow> = {
 
 /**
  * - `startedAt` at spawned, `finishedAt` and `outcome` when it ends
- * - `reason` is the event's while the run has failed, was cancelled, is paused or waits, and null otherwise
+ * - `reason` is the event's while the run has failed, was cancelled, is paused or waits, and null
+ *   otherwise
  * - a retry clears how the attempt before ended; the transitions keep it
  */
 export function effectsOf(event: LifecycleEvent, to: RunState, now: number): Partial<RunRow> {

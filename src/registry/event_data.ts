@@ -1,4 +1,7 @@
-/** The data of an event as the event log stores it: within bounds that every reader of the log can carry. Pure. */
+/**
+ * The data of an event as the event log stores it: within bounds that every reader of the log can
+ * carry. Pure.
+ */
 import { messageOf } from "../base/errors.ts";
 import { bytesOfText, EVENT_LIMITS, isLonger } from "../base/field_limits.ts";
 import { depthOf } from "../base/text/json_text.ts";

@@ -1,4 +1,6 @@
-/** All kinds of events (docs/reference/observability.md describes when they occur and their data). */
+/**
+ * All kinds of events (docs/reference/observability.md describes when they occur and their data).
+ */
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 
@@ -59,8 +61,12 @@ export function parseEventKinds(text: string): EventKind[] {
   return words.map((word) => {
     const kind = EVENT_KINDS.find((known) => known === word);
     if (kind !== undefined) return kind;
-    throw new MosaicError("invalid_argument", `no kind of event "${word}".${didYouMean(word, EVENT_KINDS)}`, {
-      hint: `Kinds: ${EVENT_KINDS.join(", ")}.`,
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      `no kind of event "${word}".${didYouMean(word, EVENT_KINDS)}`,
+      {
+        hint: `Kinds: ${EVENT_KINDS.join(", ")}.`,
+      },
+    );
   });
 }

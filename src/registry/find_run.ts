@@ -8,13 +8,18 @@ import type { Sql } from "./sqlite.ts";
 const NAMES_SEARCHED = 2000;
 
 /**
- * The run with this name, or with an id that has this prefix (at least two characters, in any case).
+ * The run with this name, or with an id that has this prefix (at least two characters, in any
+ * case).
  * @param inTrash of the runs in the trash, instead of those that are not there
- * @throws `not_found` with similar names; `invalid_argument` with up to five matches if there are several.
+ * @throws `not_found` with similar names; `invalid_argument` with up to five matches if there are
+ * several.
  */
 export function resolveRunId(sql: Sql, ref: string, inTrash = false): string {
   const kept = `deleted_at IS ${inTrash ? "NOT NULL" : "NULL"}`;
-  const matches = sql.all(`SELECT run_id, name FROM runs WHERE name = ? AND ${kept} ${NEWEST_FIRST} LIMIT 6`, ref);
+  const matches = sql.all(
+    `SELECT run_id, name FROM runs WHERE name = ? AND ${kept} ${NEWEST_FIRST} LIMIT 6`,
+    ref,
+  );
   if (ref.length >= 2) {
     // Run ids are ULIDs: upper-case ASCII, so "~" sorts after all ids with the prefix.
     const prefix = ref.toUpperCase();
@@ -39,7 +44,9 @@ export function resolveRunId(sql: Sql, ref: string, inTrash = false): string {
     NAMES_SEARCHED,
   );
   const near = nearNames(ref, names.map((row) => row.name as string));
-  const meant = near.length > 0 ? `; did you mean ${near.map((name) => JSON.stringify(name)).join(" or ")}?` : "";
+  const meant = near.length > 0
+    ? `; did you mean ${near.map((name) => JSON.stringify(name)).join(" or ")}?`
+    : "";
   throw new MosaicError(
     "not_found",
     `there is no run ${JSON.stringify(ref)}${inTrash ? " in the trash" : ""}${meant}`,
@@ -62,7 +69,10 @@ function isInTrash(sql: Sql, ref: string): boolean {
   }
 }
 
-/** Up to three of `names` that are a typing error away from `wanted`, contain it or are its prefix; most similar first. */
+/**
+ * Up to three of `names` that are a typing error away from `wanted`, contain it or are its prefix;
+ * most similar first.
+ */
 export function nearNames(wanted: string, names: Iterable<string>): string[] {
   const target = wanted.toLowerCase();
   if (target === "") return [];
@@ -74,7 +84,9 @@ export function nearNames(wanted: string, names: Iterable<string>): string[] {
       const distance = editDistance(target, candidate);
       if (distance <= tolerated) near.set(name, distance);
     }
-    if (!near.has(name) && target.length >= 3 && candidate.includes(target)) near.set(name, tolerated + 1);
+    if (!near.has(name) && target.length >= 3 && candidate.includes(target)) {
+      near.set(name, tolerated + 1);
+    }
   }
   return [...near].sort((a, b) => a[1] - b[1]).slice(0, 3).map(([name]) => name);
 }

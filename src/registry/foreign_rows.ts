@@ -1,4 +1,7 @@
-/** The databases in a run file, which somebody else may have made: a run's rows of registry.db and of telemetry.sqlite. */
+/**
+ * The databases in a run file, which somebody else may have made: a run's rows of registry.db and
+ * of telemetry.sqlite.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 import { quote } from "../os/database/copied_database.ts";
@@ -12,7 +15,11 @@ const KINDS = {
     // A config has 8 MiB at most; the row has other fields beside it.
     longestRow: 16 << 20,
     create: (db: DatabaseSync, version: number) =>
-      migrateRegistry(db, "registry.db", MIGRATIONS.filter((migration) => migration.version <= version)),
+      migrateRegistry(
+        db,
+        "registry.db",
+        MIGRATIONS.filter((migration) => migration.version <= version),
+      ),
     // What every list and every event stream reads as JSON.
     json: [
       "events.data_json",
@@ -27,7 +34,8 @@ const KINDS = {
     newest: SCHEMA_VERSION,
     // A record has 64 MiB at most.
     longestRow: 128 << 20,
-    create: (db: DatabaseSync, version: number) => migrateTelemetry(db, "telemetry.sqlite", version),
+    create: (db: DatabaseSync, version: number) =>
+      migrateTelemetry(db, "telemetry.sqlite", version),
     json: [],
   },
 } as const;
@@ -36,7 +44,8 @@ export type ForeignRows = keyof typeof KINDS;
 
 /**
  * @param whole compares all pages, which takes as long as reading the file
- * @throws MosaicError `invalid_argument` for a database that mosaic has not made, `failed_precondition` for a later version's
+ * @throws MosaicError `invalid_argument` for a database that mosaic has not made,
+ * `failed_precondition` for a later version's
  */
 export function openForeignRows(
   path: string,
@@ -65,7 +74,10 @@ export function openForeignRows(
     requireSizes(db, path, longestRow);
     for (const name of json) {
       const [table, column] = name.split(".");
-      if (db.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table!, column!) === undefined) continue;
+      if (
+        db.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table!, column!) ===
+          undefined
+      ) continue;
       const wrong = db.prepare(
         `SELECT 1 FROM ${table} WHERE ${column} IS NOT NULL AND NOT json_valid(${column}) LIMIT 1`,
       );
@@ -80,14 +92,19 @@ export function openForeignRows(
   }
 }
 
-/** SQLite fails at a longer text only when it reads it: in the middle of an import, or of a later list. */
+/**
+ * SQLite fails at a longer text only when it reads it: in the middle of an import, or of a later
+ * list.
+ */
 function requireSizes(db: DatabaseSync, path: string, most: number): void {
   const columns = db.prepare(
     `SELECT m.name AS tab, c.name AS col FROM sqlite_schema m JOIN pragma_table_info(m.name) c
       WHERE m.type = 'table' AND c.type IN ('TEXT', 'BLOB')`,
   ).all() as { tab: string; col: string }[];
   for (const { tab, col } of columns) {
-    const longer = db.prepare(`SELECT octet_length(${quote(col)}) AS bytes FROM ${quote(tab)} WHERE bytes > ? LIMIT 1`);
+    const longer = db.prepare(
+      `SELECT octet_length(${quote(col)}) AS bytes FROM ${quote(tab)} WHERE bytes > ? LIMIT 1`,
+    );
     const found = longer.get(most);
     if (found === undefined) continue;
     throw new MosaicError(

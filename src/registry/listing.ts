@@ -20,8 +20,13 @@ export function where(conditions: string[]): string {
   return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
 }
 
-/** A run must match every part of the filter and have all of its tags; names are compared ignoring case. */
-export function conditionsOf(filter: RunFilter): { conditions: string[]; values: (string | number)[] } {
+/**
+ * A run must match every part of the filter and have all of its tags; names are compared ignoring
+ * case.
+ */
+export function conditionsOf(
+  filter: RunFilter,
+): { conditions: string[]; values: (string | number)[] } {
   const conditions: string[] = [];
   const values: (string | number)[] = [];
   if (filter.states !== undefined && filter.states.length > 0) {
@@ -59,9 +64,13 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
   return { conditions, values };
 }
 
-export function eventConditions({ runId, kinds }: EventFilter): { conditions: string[]; values: string[] } {
+export function eventConditions(
+  { runId, kinds }: EventFilter,
+): { conditions: string[]; values: string[] } {
   // Of a run in the trash, only that it went there.
-  const conditions = ["(kind = 'trashed' OR run_id NOT IN (SELECT run_id FROM runs WHERE deleted_at IS NOT NULL))"];
+  const conditions = [
+    "(kind = 'trashed' OR run_id NOT IN (SELECT run_id FROM runs WHERE deleted_at IS NOT NULL))",
+  ];
   const values: string[] = [];
   if (runId !== undefined) {
     conditions.push("run_id = ?");
@@ -91,7 +100,9 @@ export function placeOf(token: string): [number, string] {
 
 /** About the bytes that a run has in a list; read from the rows' headers, without their texts. */
 export const ROW_BYTES = `2048 + ${
-  ["config_json", "notes", "tags", "stderr_tail"].map((column) => `coalesce(octet_length(${column}), 0)`).join(" + ")
+  ["config_json", "notes", "tags", "stderr_tail"].map((column) =>
+    `coalesce(octet_length(${column}), 0)`
+  ).join(" + ")
 }`;
 
 /** How many of the first rows, each of these bytes, make a page: at least one. */

@@ -1,11 +1,17 @@
 /**
- * The schema of registry.db as numbered steps. The list is append-only: a released step is never edited, because existing
- * databases have run it. The result is checked against tests/registry/fixtures/schema.sql.
+ * The schema of registry.db as numbered steps. The list is append-only: a released step is never
+ * edited, because existing databases have run it. The result is checked against
+ * tests/registry/fixtures/schema.sql.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
-import { RUN_FIELDS, type RunField, type RunFieldKind, storedFields } from "../runs/fields/run_fields.ts";
+import {
+  RUN_FIELDS,
+  type RunField,
+  type RunFieldKind,
+  storedFields,
+} from "../runs/fields/run_fields.ts";
 import { explainSqlite } from "./sqlite.ts";
 
 export interface Migration {
@@ -394,18 +400,31 @@ const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {
   texts: ["TEXT", "'[]'"],
 };
 
-/** The steps, each followed by the columns of the fields that name its version; a version that only fields name has no more. */
-export function withColumns(steps: readonly Migration[], fields: readonly RunField[] = RUN_FIELDS): Migration[] {
+/**
+ * The steps, each followed by the columns of the fields that name its version; a version that only
+ * fields name has no more.
+ */
+export function withColumns(
+  steps: readonly Migration[],
+  fields: readonly RunField[] = RUN_FIELDS,
+): Migration[] {
   const stored = storedFields(fields);
   const newest = Math.max(steps.length, ...stored.map(({ since = 0 }) => since));
   return Array.from({ length: newest }, (_, i) => {
     const version = i + 1;
-    const columns = stored.filter(({ since }) => since === version).map(({ column, kind, null: where }) => {
-      const [type, none] = SQL_TYPES[kind] ?? ["TEXT", "''"];
-      const mayBeNull = where === "row" || where === "both";
-      return `ALTER TABLE runs ADD COLUMN ${column} ${type}${mayBeNull ? "" : ` NOT NULL DEFAULT ${none}`};\n`;
-    });
-    return { version, sql: `${steps[i]?.sql ?? ""}${columns.length === 0 ? "" : `;\n${columns.join("")}`}` };
+    const columns = stored.filter(({ since }) => since === version).map(
+      ({ column, kind, null: where }) => {
+        const [type, none] = SQL_TYPES[kind] ?? ["TEXT", "''"];
+        const mayBeNull = where === "row" || where === "both";
+        return `ALTER TABLE runs ADD COLUMN ${column} ${type}${
+          mayBeNull ? "" : ` NOT NULL DEFAULT ${none}`
+        };\n`;
+      },
+    );
+    return {
+      version,
+      sql: `${steps[i]?.sql ?? ""}${columns.length === 0 ? "" : `;\n${columns.join("")}`}`,
+    };
   });
 }
 
@@ -422,9 +441,14 @@ export function schemaVersion(db: DatabaseSync): number {
 /**
  * Brings a database to the newest schema, each step in a transaction of its own.
  *
- * @throws {NewerSchemaError} (`failed_precondition`) when it is already newer than this mosaic knows.
+ * @throws {NewerSchemaError} (`failed_precondition`) when it is already newer than this mosaic
+ * knows.
  */
-export function migrate(db: DatabaseSync, path: string, migrations: readonly Migration[] = MIGRATIONS): void {
+export function migrate(
+  db: DatabaseSync,
+  path: string,
+  migrations: readonly Migration[] = MIGRATIONS,
+): void {
   try {
     const known = migrations.at(-1)?.version ?? 0;
     const found = schemaVersion(db);

@@ -10,7 +10,10 @@ const TABLES = [
 ];
 /** Columns that the receiving registry numbers anew. */
 const OWN_NUMBERS = ["seq"];
-/** Columns that mean nothing on another host: processes, the token of the proxy, and a run that stays. */
+/**
+ * Columns that mean nothing on another host: processes, the token of the proxy, and a run that
+ * stays.
+ */
 const OF_HOST = ["proxy", "worker", "session_token", "parent", "child_key"];
 
 /** Writes the run's rows by `insert`, without the columns that mean nothing on another host. */
@@ -30,16 +33,25 @@ export function copyRun(
   const bodies = from.prepare(
     "SELECT hash, body FROM code_texts WHERE hash IN (SELECT environment FROM run_code WHERE run_id = ?1 UNION SELECT diff FROM run_code WHERE run_id = ?1)",
   );
-  for (const { hash, body } of bodies.iterate(runId) as Iterable<{ hash: string; body: Uint8Array }>) {
+  for (
+    const { hash, body } of bodies.iterate(runId) as Iterable<{ hash: string; body: Uint8Array }>
+  ) {
     // Runs of this host with the same hash must not get another's text.
-    if (hashOfText(body) === hash) insert("INSERT OR IGNORE INTO code_texts (hash, body) VALUES (?, ?)", hash, body);
+    if (hashOfText(body) === hash) {
+      insert("INSERT OR IGNORE INTO code_texts (hash, body) VALUES (?, ?)", hash, body);
+    }
   }
   // The other host's engine may have other jobs with these ids, so it must never be asked for them.
   insert("UPDATE placements SET phase = 'ended' WHERE run_id = ?", runId);
 }
 
 /** @param to an empty database @param path of it, for messages */
-export function extractRun(from: DatabaseSync, runId: string, to: DatabaseSync, path: string): void {
+export function extractRun(
+  from: DatabaseSync,
+  runId: string,
+  to: DatabaseSync,
+  path: string,
+): void {
   migrate(to, path);
   to.exec("BEGIN");
   copyRun(from, runId, (sql, ...values) => void to.prepare(sql).run(...values));

@@ -1,8 +1,10 @@
 /**
- * Runs, transitions, events and artifacts in registry.db; `sweeps`, `lineage` and `gpus` have its further rows.
+ * Runs, transitions, events and artifacts in registry.db; `sweeps`, `lineage` and `gpus` have its
+ * further rows.
  *
- * One process writes, synchronously: a method returns after the commit, and waiters are woken after the commit. A disk
- * error is a MosaicError `unavailable`; nothing was written then, and the next call may succeed.
+ * One process writes, synchronously: a method returns after the commit, and waiters are woken after
+ * the commit. A disk error is a MosaicError `unavailable`; nothing was written then, and the next
+ * call may succeed.
  */
 import type { DatabaseSync } from "node:sqlite";
 import {
@@ -105,7 +107,10 @@ export class Registry implements RunReader {
   /** Newest heartbeats; `written` is the one in the run's row. */
   readonly #heartbeats = new Map<string, { at: number; written: number }>();
 
-  /** @throws {NewerSchemaError} when a newer mosaic wrote the file; MosaicError when it cannot be opened. */
+  /**
+   * @throws {NewerSchemaError} when a newer mosaic wrote the file; MosaicError when it cannot be
+   * opened.
+   */
   static open(path: string, options: RegistryOptions = {}): Registry {
     const db = openDatabase(path, options.durability ?? "normal", options.reserve);
     try {
@@ -119,7 +124,11 @@ export class Registry implements RunReader {
   /** Takes over an open database; `open` is what programs use. `path` is for messages. */
   constructor(db: DatabaseSync, path: string, options: RegistryOptions = {}) {
     this.#path = path;
-    withSpaceOf(options.reserve, (error) => /disk is full/i.test(messageOf(error)), () => migrate(db, path));
+    withSpaceOf(
+      options.reserve,
+      (error) => /disk is full/i.test(messageOf(error)),
+      () => migrate(db, path),
+    );
     this.#sql = new Sql(db, path, options.reserve);
     this.#now = options.now ?? Date.now;
     this.#transitionHead = this.#lastSeq("transitions");
@@ -146,7 +155,8 @@ export class Registry implements RunReader {
   }
 
   /**
-   * Enters a run in INIT with its parameters, its first transition and a "queued" event, in one transaction.
+   * Enters a run in INIT with its parameters, its first transition and a "queued" event, in one
+   * transaction.
    * @param position in the queue, 1 is next; null: unknown
    * @param trial the run is this trial of a sweep, which is entered as made in the same transaction
    * @param uses what it will read
@@ -162,7 +172,13 @@ export class Registry implements RunReader {
     return this.#write(() => {
       this.#requireFree(run.runId);
       const now = this.#now();
-      const { columns, values } = runColumns({ ...run, state: "INIT", attempt: 1, createdAt: now, updatedAt: now });
+      const { columns, values } = runColumns({
+        ...run,
+        state: "INIT",
+        attempt: 1,
+        createdAt: now,
+        updatedAt: now,
+      });
       this.#sql.run(
         `INSERT INTO runs (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
         ...values,
@@ -197,7 +213,13 @@ export class Registry implements RunReader {
         ...values,
       );
       const to = "EXECUTING";
-      const transition = { from: null, to, event: "begun_within", reason: null, attempt: 1 } as const;
+      const transition = {
+        from: null,
+        to,
+        event: "begun_within",
+        reason: null,
+        attempt: 1,
+      } as const;
       this.#addTransition({ runId: run.runId, ...transition, at: now });
       const row = this.require(run.runId);
       this.#addEvent(row, "state", transition, now);
@@ -207,10 +229,14 @@ export class Registry implements RunReader {
 
   /** The id of the run within a run that has this key; it may be in the trash. */
   child(parent: string, key: string): string | undefined {
-    return this.#sql.get("SELECT run_id FROM runs WHERE parent = ? AND child_key = ?", parent, key)?.run_id as string;
+    return this.#sql.get("SELECT run_id FROM runs WHERE parent = ? AND child_key = ?", parent, key)
+      ?.run_id as string;
   }
 
-  /** Trials are about to be announced by this run's records after `seq`, or after those that it announced before. */
+  /**
+   * Trials are about to be announced by this run's records after `seq`, or after those that it
+   * announced before.
+   */
   expectTrials(runId: string, seq: number): void {
     this.#write(() =>
       this.#sql.run(
@@ -224,11 +250,19 @@ export class Registry implements RunReader {
   /** The records up to `seq` have their runs. @param open more may come */
   trialsMade(runId: string, seq: number, open = true): void {
     this.#write(() =>
-      this.#sql.run("UPDATE trial_cursors SET seq = ?, open = ? WHERE run_id = ?", seq, Number(open), runId)
+      this.#sql.run(
+        "UPDATE trial_cursors SET seq = ?, open = ? WHERE run_id = ?",
+        seq,
+        Number(open),
+        runId,
+      )
     );
   }
 
-  /** The runs that may have announced trials without a run yet, except those that are being deleted; of one run and those within it, or of all. */
+  /**
+   * The runs that may have announced trials without a run yet, except those that are being deleted;
+   * of one run and those within it, or of all.
+   */
   openTrials(of?: string): { runId: string; seq: number }[] {
     return this.#sql.all(
       `SELECT c.run_id, c.seq FROM trial_cursors c JOIN runs r ON r.run_id = c.run_id
@@ -243,7 +277,9 @@ export class Registry implements RunReader {
   }
 
   childIds(parent: string): string[] {
-    return this.#sql.all("SELECT run_id FROM runs WHERE parent = ?", parent).map(({ run_id }) => run_id as string);
+    return this.#sql.all("SELECT run_id FROM runs WHERE parent = ?", parent).map(({ run_id }) =>
+      run_id as string
+    );
   }
 
   liveChildren(parent: string): string[] {
@@ -308,8 +344,8 @@ export class Registry implements RunReader {
   }
 
   /**
-   * By id, unique id prefix, unique name, or "@last". @throws `not_found` (with similar names), `invalid_argument`
-   * (ambiguous, with the matches).
+   * By id, unique id prefix, unique name, or "@last". @throws `not_found` (with similar names),
+   * `invalid_argument` (ambiguous, with the matches).
    */
   resolve(ref: string): RunRow {
     if (ref === "@last") {
@@ -339,25 +375,38 @@ export class Registry implements RunReader {
   }
 
   /**
-   * Puts an ended run into the trash with the runs within it: from then on nothing shows it, and `restore` brings it back as it
-   * was. @throws `not_found`, `failed_precondition`
+   * Puts an ended run into the trash with the runs within it: from then on nothing shows it, and
+   * `restore` brings it back as it was. @throws `not_found`, `failed_precondition`
    */
   trash(runId: string): RunRow {
     return this.#write(() => {
       const run = this.require(runId);
       requireEnded(run);
       const now = this.#now();
-      for (const id of [...this.childIds(runId).filter((child) => this.get(child) !== undefined), runId]) {
+      for (
+        const id of [
+          ...this.childIds(runId).filter((child) => this.get(child) !== undefined),
+          runId,
+        ]
+      ) {
         const row = this.require(id);
         this.gpus.release(id);
         this.#store(id, { deletedAt: now });
-        this.#addEvent(row, "trashed", { name: row.name, state: row.state, reason: row.reason }, now);
+        this.#addEvent(
+          row,
+          "trashed",
+          { name: row.name, state: row.state, reason: row.reason },
+          now,
+        );
       }
       return this.known(runId)!;
     }, ALWAYS);
   }
 
-  /** Brings a run back from the trash, with the runs within it that went there with it. @throws `not_found`, `failed_precondition` */
+  /**
+   * Brings a run back from the trash, with the runs within it that went there with it. @throws
+   * `not_found`, `failed_precondition`
+   */
   restore(runId: string): RunRow {
     return this.#write(() => {
       const run = this.known(runId);
@@ -389,12 +438,15 @@ export class Registry implements RunReader {
 
   /** Newest first. */
   byDigest(digest: string): RunRow[] {
-    return this.#sql.all(`${SELECT_RUN} WHERE digest = ? ${NEWEST_FIRST}`, digest).map((row) => this.#runFrom(row));
+    return this.#sql.all(`${SELECT_RUN} WHERE digest = ? ${NEWEST_FIRST}`, digest).map((row) =>
+      this.#runFrom(row)
+    );
   }
 
   /**
-   * Newest submitted first, or oldest; fewer than `limit` where rows are large. `token` is the `nextToken` of the previous page: a position in the order, so that
-   * paging continues even if runs are submitted or deleted in between.
+   * Newest submitted first, or oldest; fewer than `limit` where rows are large. `token` is the
+   * `nextToken` of the previous page: a position in the order, so that paging continues even if
+   * runs are submitted or deleted in between.
    * @throws `invalid_argument` for a token that no page returned.
    */
   list(
@@ -414,7 +466,11 @@ export class Registry implements RunReader {
       Math.max(1, Math.trunc(page.limit)),
     );
     const limit = fitting(sizes.map(({ bytes }) => bytes as number));
-    const rows = this.#sql.all(`${SELECT_RUN} ${where(conditions)} ${order} LIMIT ?`, ...values, limit + 1);
+    const rows = this.#sql.all(
+      `${SELECT_RUN} ${where(conditions)} ${order} LIMIT ?`,
+      ...values,
+      limit + 1,
+    );
     const runs = rows.slice(0, limit).map((row) => this.#runFrom(row));
     const last = runs.at(-1);
     return { runs, nextToken: rows.length > limit && last ? tokenAfter(last) : undefined };
@@ -422,13 +478,16 @@ export class Registry implements RunReader {
 
   count(filter: RunFilter): number {
     const { conditions, values } = conditionsOf(filter);
-    return this.#sql.get(`SELECT count(*) AS n FROM runs ${where(conditions)}`, ...values)!.n as number;
+    return this.#sql.get(`SELECT count(*) AS n FROM runs ${where(conditions)}`, ...values)!
+      .n as number;
   }
 
   outlines(filter: RunFilter): RunOutline[] {
     const { conditions, values } = conditionsOf(filter);
     return this.#sql.all(
-      `SELECT ${OUTLINE_COLUMNS}, ${ROW_BYTES} AS bytes FROM runs ${where(conditions)} ${NEWEST_FIRST}`,
+      `SELECT ${OUTLINE_COLUMNS}, ${ROW_BYTES} AS bytes FROM runs ${
+        where(conditions)
+      } ${NEWEST_FIRST}`,
       ...values,
     ).map(outlineFrom);
   }
@@ -439,7 +498,9 @@ export class Registry implements RunReader {
         WHERE deleted_at IS NULL AND instr(config_json, '"objective"') > 0 AND json_valid(config_json)`,
     );
     return new Map(
-      rows.flatMap(({ run_id, objective }) => typeof objective === "string" ? [[run_id as string, objective]] : []),
+      rows.flatMap(({ run_id, objective }) =>
+        typeof objective === "string" ? [[run_id as string, objective]] : []
+      ),
     );
   }
 
@@ -450,7 +511,10 @@ export class Registry implements RunReader {
     return Object.fromEntries(rows.map((row) => [row.state as string, row.n as number]));
   }
 
-  /** Runs that have not ended, oldest first; those within a run have no processes and are not among them. */
+  /**
+   * Runs that have not ended, oldest first; those within a run have no processes and are not among
+   * them.
+   */
   live(): RunRow[] {
     return this.#live("");
   }
@@ -468,11 +532,19 @@ export class Registry implements RunReader {
   }
 
   /**
-   * Attempts on the daemon's own host that ran after `since`, Unix milliseconds, with the GPUs that they had asked for and
-   * their run's owner. Scans all transitions. `to`: null while it runs
+   * Attempts on the daemon's own host that ran after `since`, Unix milliseconds, with the GPUs that
+   * they had asked for and their run's owner. Scans all transitions. `to`: null while it runs
    */
-  attemptsSince(since: number): { runId: string; owner: string; gpus: number; from: number; to: number | null }[] {
-    const attempts: { runId: string; owner: string; gpus: number; from: number; to: number | null }[] = [];
+  attemptsSince(
+    since: number,
+  ): { runId: string; owner: string; gpus: number; from: number; to: number | null }[] {
+    const attempts: {
+      runId: string;
+      owner: string;
+      gpus: number;
+      from: number;
+      to: number | null;
+    }[] = [];
     const running = new Map<string, typeof attempts[number]>();
     const rows = this.#sql.all(
       `SELECT run_id, event, to_state, at, gpus_requested, owner FROM transitions JOIN runs USING (run_id)
@@ -486,7 +558,13 @@ export class Registry implements RunReader {
       const runId = run_id as string;
       const begun = running.get(runId);
       if (event === "spawned") {
-        const attempt = { runId, owner: owner as string, gpus: gpus as number, from: at as number, to: null };
+        const attempt = {
+          runId,
+          owner: owner as string,
+          gpus: gpus as number,
+          from: at as number,
+          to: null,
+        };
         running.set(runId, attempt);
         attempts.push(attempt);
       } else if (begun !== undefined) {
@@ -527,9 +605,10 @@ export class Registry implements RunReader {
   }
 
   /**
-   * The only writer of run state: applies the pure transition, what it implies (src/registry/effects.ts), the patch, the
-   * release of GPU slots (when the run ends or returns to INIT), the transition's row and its "state" event in one
-   * transaction. An idempotent event writes nothing, not even the patch. `furtherEvent` may add an event to it.
+   * The only writer of run state: applies the pure transition, what it implies
+   * (src/registry/effects.ts), the patch, the release of GPU slots (when the run ends or returns to
+   * INIT), the transition's row and its "state" event in one transaction. An idempotent event
+   * writes nothing, not even the patch. `furtherEvent` may add an event to it.
    *
    * @throws `not_found`; `failed_precondition` when the run's state does not allow the event.
    */
@@ -547,7 +626,8 @@ export class Registry implements RunReader {
       const now = this.#now();
       const attempt = before.attempt + attemptDelta;
       const implied = effectsOf(event, to, now);
-      // The newest heartbeat may be in memory only, and an ended run has no later one that would write it.
+      // The newest heartbeat may be in memory only, and an ended run has no later one that would
+      // write it.
       if (isEnded(to)) implied.lastHeartbeatAt = before.lastHeartbeatAt;
       if (isEnded(to) || to === "INIT") this.#pastToken(before);
       this.#store(runId, { ...implied, ...patchOnly(patch), state: to, attempt, updatedAt: now });
@@ -564,7 +644,10 @@ export class Registry implements RunReader {
 
   /** The ended attempt whose proxy or worker had this token. */
   pastAttempt(token: string): { runId: string; attempt: number } | undefined {
-    const row = this.#sql.get("SELECT run_id, attempt FROM past_tokens WHERE hash = ?", tokenHash(token));
+    const row = this.#sql.get(
+      "SELECT run_id, attempt FROM past_tokens WHERE hash = ?",
+      tokenHash(token),
+    );
     return row && { runId: row.run_id as string, attempt: row.attempt as number };
   }
 
@@ -601,8 +684,8 @@ export class Registry implements RunReader {
   }
 
   /**
-   * Stores what ran in an attempt, 0 for the submission, which is stored once. `decide` gets all records of the run and returns
-   * what has changed since its submission, in words; "": nothing.
+   * Stores what ran in an attempt, 0 for the submission, which is stored once. `decide` gets all
+   * records of the run and returns what has changed since its submission, in words; "": nothing.
    */
   recordCode(
     runId: string,
@@ -644,16 +727,46 @@ export class Registry implements RunReader {
     }
   }
 
-  /** Stores an attempt's placement, replacing the earlier one. @throws `not_found` for a run that is deleted */
+  /**
+   * Stores an attempt's placement, replacing the earlier one. @throws `not_found` for a run that is
+   * deleted
+   */
   putPlacement(placement: Placement): void {
-    const { runId, attempt, launcher, tries, name, job, submittedAt, phase, waitingFor, expectedStart } = placement;
+    const {
+      runId,
+      attempt,
+      launcher,
+      tries,
+      name,
+      job,
+      submittedAt,
+      phase,
+      waitingFor,
+      expectedStart,
+    } = placement;
     this.#write(() => {
       this.require(runId);
       this.#sql.run(
         `INSERT OR REPLACE INTO placements (run_id, attempt, launcher, tries, name, job, submitted_at, phase, waiting_for,
            expected_start, nodes, gpus, ended, requested_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        ...[runId, attempt, launcher, tries, name, job, submittedAt, phase, waitingFor, expectedStart],
-        ...[JSON.stringify(placement.nodes), JSON.stringify(placement.gpus), placement.end, placement.requestedAt],
+        ...[
+          runId,
+          attempt,
+          launcher,
+          tries,
+          name,
+          job,
+          submittedAt,
+          phase,
+          waitingFor,
+          expectedStart,
+        ],
+        ...[
+          JSON.stringify(placement.nodes),
+          JSON.stringify(placement.gpus),
+          placement.end,
+          placement.requestedAt,
+        ],
       );
       this.#store(runId, { updatedAt: this.#now() });
     }, ALWAYS);
@@ -661,18 +774,23 @@ export class Registry implements RunReader {
 
   /** Placements whose engine may still have processes of the job, oldest first. */
   openPlacements(): Placement[] {
-    return this.#sql.all(`${SELECT_PLACEMENT} WHERE phase <> 'ended' ORDER BY requested_at`).map(placementFrom);
+    return this.#sql.all(`${SELECT_PLACEMENT} WHERE phase <> 'ended' ORDER BY requested_at`).map(
+      placementFrom,
+    );
   }
 
   transitions(runId: string): TransitionRow[] {
-    return this.#sql.all("SELECT * FROM transitions WHERE run_id = ? ORDER BY seq", runId).map(transitionFrom);
+    return this.#sql.all("SELECT * FROM transitions WHERE run_id = ? ORDER BY seq", runId).map(
+      transitionFrom,
+    );
   }
 
   /** Those with a higher seq, ascending. */
   transitionsSince(seq: number, limit: number): TransitionRow[] {
-    return this.#sql.all("SELECT * FROM transitions WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit).map(
-      transitionFrom,
-    );
+    return this.#sql.all("SELECT * FROM transitions WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit)
+      .map(
+        transitionFrom,
+      );
   }
 
   /** The newest seq; 0 when there is none. It never goes back, not even when runs are deleted. */
@@ -755,7 +873,9 @@ export class Registry implements RunReader {
           Math.trunc(at),
         );
         const shownIn = windowId === "" ? {} : { window_id: windowId };
-        if (!known) this.#addEvent(run, "artifact", { path, kind, bytes, step, ...shownIn }, this.#now());
+        if (!known) {
+          this.#addEvent(run, "artifact", { path, kind, bytes, step, ...shownIn }, this.#now());
+        }
       }
     });
   }
@@ -775,12 +895,17 @@ export class Registry implements RunReader {
   }
 
   parameterNames(): string[] {
-    return this.#sql.all("SELECT DISTINCT name FROM parameters ORDER BY name").map((row) => row.name as string);
+    return this.#sql.all("SELECT DISTINCT name FROM parameters ORDER BY name").map((row) =>
+      row.name as string
+    );
   }
 
   /** Gives runs of earlier versions their parameters, at most `limit` of them. @returns how many */
   readDueParameters(limit: number, read: (configJson: string) => readonly Parameter[]): number {
-    const due = this.#sql.all("SELECT run_id, config_json FROM parameters_due JOIN runs USING (run_id) LIMIT ?", limit);
+    const due = this.#sql.all(
+      "SELECT run_id, config_json FROM parameters_due JOIN runs USING (run_id) LIMIT ?",
+      limit,
+    );
     // A daemon starts on a full disk, too: where nothing is due, nothing is written.
     if (due.length === 0) return 0;
     return this.#write(() => {
@@ -792,9 +917,13 @@ export class Registry implements RunReader {
     });
   }
 
-  /** Enters the defaults of Slurm into runs of earlier versions, which lack them. @returns how many */
+  /**
+   * Enters the defaults of Slurm into runs of earlier versions, which lack them. @returns how many
+   */
   enterDueSlurmDefaults(entered: (configJson: string) => string): number {
-    const due = this.#sql.all("SELECT run_id, config_json FROM slurm_defaults_due JOIN runs USING (run_id)");
+    const due = this.#sql.all(
+      "SELECT run_id, config_json FROM slurm_defaults_due JOIN runs USING (run_id)",
+    );
     // As above.
     if (due.length === 0) return 0;
     return this.#write(() => {
@@ -812,7 +941,13 @@ export class Registry implements RunReader {
 
   #addParameters(runId: string, parameters: readonly Parameter[]): void {
     for (const { name, source, value } of parameters) {
-      this.#sql.run("INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)", runId, name, source, value);
+      this.#sql.run(
+        "INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)",
+        runId,
+        name,
+        source,
+        value,
+      );
     }
   }
 
@@ -822,7 +957,9 @@ export class Registry implements RunReader {
   }
 
   artifacts(runId: string): ArtifactRow[] {
-    return this.#sql.all("SELECT * FROM artifacts WHERE run_id = ? ORDER BY path", runId).map(artifactFrom);
+    return this.#sql.all("SELECT * FROM artifacts WHERE run_id = ? ORDER BY path", runId).map(
+      artifactFrom,
+    );
   }
 
   /** The file is gone. */
@@ -832,14 +969,17 @@ export class Registry implements RunReader {
 
   /** Ids of runs that have artifacts without a checksum. */
   runsWithUnhashedArtifacts(): string[] {
-    return this.#sql.all("SELECT DISTINCT run_id FROM artifacts WHERE sha256 = '' AND path NOT LIKE '/%'").map((row) =>
-      row.run_id as string
-    );
+    return this.#sql.all(
+      "SELECT DISTINCT run_id FROM artifacts WHERE sha256 = '' AND path NOT LIKE '/%'",
+    ).map((row) => row.run_id as string);
   }
 
   /** Records, durably, that a run is being deleted; `delete` and `keep` end that. */
   beginDelete(runId: string): void {
-    this.#write(() => this.#sql.run("INSERT OR IGNORE INTO deletions (run_id) VALUES (?)", runId), ALWAYS);
+    this.#write(
+      () => this.#sql.run("INSERT OR IGNORE INTO deletions (run_id) VALUES (?)", runId),
+      ALWAYS,
+    );
   }
 
   /** The run is not deleted after all. */
@@ -852,7 +992,10 @@ export class Registry implements RunReader {
     return this.#sql.all("SELECT run_id FROM deletions").map((row) => String(row.run_id));
   }
 
-  /** Removes an ended run's rows, except its "deleted" event (with its name). @throws `not_found`, `failed_precondition` */
+  /**
+   * Removes an ended run's rows, except its "deleted" event (with its name). @throws `not_found`,
+   * `failed_precondition`
+   */
   delete(runId: string): void {
     this.#write(() => {
       const run = this.known(runId) ?? this.require(runId);
@@ -864,7 +1007,10 @@ export class Registry implements RunReader {
         { name: run.name, state: run.state, reason: run.reason },
         this.#now(),
       );
-      this.#sql.run("DELETE FROM events WHERE kind = 'deleted' AND seq <= ?", seq - DELETED_EVENTS_KEPT);
+      this.#sql.run(
+        "DELETE FROM events WHERE kind = 'deleted' AND seq <= ?",
+        seq - DELETED_EVENTS_KEPT,
+      );
       this.gpus.release(runId);
       this.#sql.run("DELETE FROM runs WHERE run_id = ?", runId);
       this.#heartbeats.delete(runId);
@@ -931,7 +1077,11 @@ export class Registry implements RunReader {
 
   #store(runId: string, fields: Partial<RunRow>): void {
     const { columns, values } = runColumns(fields);
-    this.#sql.run(`UPDATE runs SET ${columns.map((c) => `${c} = ?`).join(", ")} WHERE run_id = ?`, ...values, runId);
+    this.#sql.run(
+      `UPDATE runs SET ${columns.map((c) => `${c} = ?`).join(", ")} WHERE run_id = ?`,
+      ...values,
+      runId,
+    );
     if (fields.lastHeartbeatAt !== undefined) this.#heartbeats.delete(runId);
   }
 
@@ -970,13 +1120,16 @@ export class Registry implements RunReader {
   #runFrom(row: SqlRow): RunRow {
     const run = runFrom(row);
     const heartbeat = this.#heartbeats.get(run.runId);
-    if (heartbeat !== undefined) run.lastHeartbeatAt = Math.max(heartbeat.at, run.lastHeartbeatAt ?? 0);
+    if (heartbeat !== undefined) {
+      run.lastHeartbeatAt = Math.max(heartbeat.at, run.lastHeartbeatAt ?? 0);
+    }
     return run;
   }
 
   /** The highest seq ever assigned, deleted rows included, as AUTOINCREMENT keeps it. */
   #lastSeq(table: string): number {
-    return (this.#sql.get("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ?? 0) as number;
+    return (this.#sql.get("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ??
+      0) as number;
   }
 }
 

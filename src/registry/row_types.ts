@@ -16,7 +16,17 @@ export type RunOutline =
 export type RunPatch = Partial<
   Omit<
     RunRow,
-    | ("runId" | "digest" | "state" | "attempt" | "createdAt" | "updatedAt" | "outcome" | "gpuSlots" | "damaged")
+    | (
+      | "runId"
+      | "digest"
+      | "state"
+      | "attempt"
+      | "createdAt"
+      | "updatedAt"
+      | "outcome"
+      | "gpuSlots"
+      | "damaged"
+    )
     | "placement"
   >
 >;
@@ -69,7 +79,10 @@ export interface RunFilter {
   submittedSince?: number;
   /** Runs within this run; absent: only runs that are within none. */
   within?: string | undefined;
-  /** Runs in the trash instead of those that are not there; without the runs that went with the run that they are within. */
+  /**
+   * Runs in the trash instead of those that are not there; without the runs that went with the run
+   * that they are within.
+   */
   deleted?: boolean;
   /** Only runs of this owner. */
   owner?: string | undefined;

@@ -2,7 +2,15 @@
 import type { SQLInputValue } from "node:sqlite";
 import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
 import { STORED_LENGTH } from "../base/field_limits.ts";
-import type { ArtifactRow, EventRow, Placement, RunOutline, RunPatch, RunRow, TransitionRow } from "./row_types.ts";
+import type {
+  ArtifactRow,
+  EventRow,
+  Placement,
+  RunOutline,
+  RunPatch,
+  RunRow,
+  TransitionRow,
+} from "./row_types.ts";
 import { BASE_DIRS, type BaseDir } from "../base/layout.ts";
 import { propertyOf, type RunFieldKind, storedFields } from "../runs/fields/run_fields.ts";
 import type { SqlRow } from "./sqlite.ts";
@@ -10,7 +18,10 @@ import type { SqlRow } from "./sqlite.ts";
 /** Kinds that are validated when read, because the run could not be handled otherwise. */
 type CheckedKind = "texts" | "process" | "state" | "base";
 
-/** Property, column and kind of every field of a run that is stored in its row (its GPU slots are a table of their own). */
+/**
+ * Property, column and kind of every field of a run that is stored in its row (its GPU slots are a
+ * table of their own).
+ */
 const FIELDS = storedFields().map(({ column, kind, outline = false }) => ({
   property: propertyOf(column) as keyof RunRow,
   column,
@@ -19,13 +30,17 @@ const FIELDS = storedFields().map(({ column, kind, outline = false }) => ({
 }));
 
 /** A placement as one JSON object. */
-const PLACEMENT = `json_object('runId', run_id, 'attempt', attempt, 'launcher', launcher, 'tries', tries, 'name', name,
+const PLACEMENT =
+  `json_object('runId', run_id, 'attempt', attempt, 'launcher', launcher, 'tries', tries, 'name', name,
   'job', job, 'submittedAt', submitted_at, 'phase', phase, 'waitingFor', waiting_for, 'expectedStart', expected_start,
   'nodes', json(nodes), 'gpus', json(gpus), 'end', ended, 'requestedAt', requested_at)`;
 
 export const SELECT_PLACEMENT = `SELECT ${PLACEMENT} AS placement FROM placements`;
 
-/** A run with the GPU slots it holds and its attempt's placement; to be followed by WHERE, ORDER BY and LIMIT on `runs`. */
+/**
+ * A run with the GPU slots it holds and its attempt's placement; to be followed by WHERE, ORDER BY
+ * and LIMIT on `runs`.
+ */
 export const SELECT_RUN = `SELECT runs.*,
   (SELECT json_group_array(slot) FROM (SELECT slot FROM gpu_slots WHERE gpu_slots.run_id = runs.run_id
     UNION ALL SELECT slot FROM gpu_shares WHERE gpu_shares.run_id = runs.run_id ORDER BY slot))
@@ -77,7 +92,9 @@ function readChecked(kind: CheckedKind, text: string | null): unknown {
   if (text === null) return null;
   const value = jsonOf(text);
   if (kind === "texts") {
-    return Array.isArray(value) && value.every((item) => typeof item === "string") ? value : undefined;
+    return Array.isArray(value) && value.every((item) => typeof item === "string")
+      ? value
+      : undefined;
   }
   const { pid, identity } = (value ?? {}) as Record<string, unknown>;
   return Number.isSafeInteger(pid) && typeof identity === "string" ? value : undefined;
@@ -105,13 +122,20 @@ function firstOf(texts: string[]): string[] {
   return end === -1 ? texts : [...texts.slice(0, end), "… (cut)"];
 }
 
-/** Quarantines damaged columns: substitutes their values and names them in `damaged`, so that other runs stay readable. */
+/**
+ * Quarantines damaged columns: substitutes their values and names them in `damaged`, so that other
+ * runs stay readable.
+ */
 export function runFrom(row: SqlRow): RunRow {
   const damaged: string[] = [];
   const decode = (column: string, kind: RunFieldKind): unknown => {
     const value = row[column] as string | null;
-    if (kind === "text" && typeof value === "string" && column !== WHOLE) return cut(value, STORED_LENGTH.text);
-    if (!isChecked(kind)) return kind === "flag" && value !== null ? (value as unknown) === 1 : value;
+    if (kind === "text" && typeof value === "string" && column !== WHOLE) {
+      return cut(value, STORED_LENGTH.text);
+    }
+    if (!isChecked(kind)) {
+      return kind === "flag" && value !== null ? (value as unknown) === 1 : value;
+    }
     const read = readChecked(kind, value);
     if (read !== undefined) return kind === "texts" ? firstOf(read as string[]) : read;
     damaged.push(column);
@@ -133,13 +157,20 @@ export function outlineFrom(row: SqlRow): RunOutline {
   const outline: Record<string, unknown> = { bytes: row.bytes };
   for (const { property, column, kind } of OF_OUTLINES) {
     const value = row[column] as string | null;
-    outline[property] = isChecked(kind) ? readChecked(kind, value) ?? readChecked(kind, IN_ITS_PLACE[kind]) : value;
+    outline[property] = isChecked(kind)
+      ? readChecked(kind, value) ?? readChecked(kind, IN_ITS_PLACE[kind])
+      : value;
   }
   return outline as RunOutline;
 }
 
-/** Column names and values of the fields that `values` has; a field that is undefined counts as absent. */
-export function runColumns(values: Partial<RunRow>): { columns: string[]; values: SQLInputValue[] } {
+/**
+ * Column names and values of the fields that `values` has; a field that is undefined counts as
+ * absent.
+ */
+export function runColumns(
+  values: Partial<RunRow>,
+): { columns: string[]; values: SQLInputValue[] } {
   const columns: string[] = [];
   const encoded: SQLInputValue[] = [];
   for (const { property, column, kind } of FIELDS) {
@@ -164,9 +195,14 @@ const NEVER_PATCHED: readonly string[] = [
   "damaged",
 ];
 
-/** The patch without fields that only a transition may change, in case an untyped caller has set them. */
+/**
+ * The patch without fields that only a transition may change, in case an untyped caller has set
+ * them.
+ */
 export function patchOnly(patch: RunPatch): RunPatch {
-  return Object.fromEntries(Object.entries(patch).filter(([field]) => !NEVER_PATCHED.includes(field)));
+  return Object.fromEntries(
+    Object.entries(patch).filter(([field]) => !NEVER_PATCHED.includes(field)),
+  );
 }
 
 export function transitionFrom(row: SqlRow): TransitionRow {
@@ -191,7 +227,9 @@ export function eventFrom(row: SqlRow): EventRow {
     runName: row.run_name,
     kind: row.kind,
     attempt: row.attempt,
-    dataJson: isObject(row.data_json as string) ? row.data_json : JSON.stringify({ damaged: row.data_json }),
+    dataJson: isObject(row.data_json as string)
+      ? row.data_json
+      : JSON.stringify({ damaged: row.data_json }),
   } as EventRow;
 }
 

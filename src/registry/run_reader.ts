@@ -2,20 +2,37 @@
 import type { CodeRow } from "./code/code_rows.ts";
 import type { GpuRows } from "./gpus/gpu_rows.ts";
 import type { Parameter } from "../records/parameters.ts";
-import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./row_types.ts";
+import type {
+  ArtifactRow,
+  EventFilter,
+  EventRow,
+  RunFilter,
+  RunOutline,
+  RunRow,
+  TransitionRow,
+} from "./row_types.ts";
 
 export interface RunReader {
   /** Not of a run in the trash. */
   get(runId: string): RunRow | undefined;
   /** Also of a run in the trash. */
   known(runId: string): RunRow | undefined;
-  /** As `resolve`, of the runs in the trash. @throws MosaicError `not_found`, `invalid_argument` (ambiguous) */
+  /**
+   * As `resolve`, of the runs in the trash. @throws MosaicError `not_found`, `invalid_argument`
+   * (ambiguous)
+   */
   resolveDeleted(ref: string): RunRow;
   /** @throws MosaicError `not_found` */
   require(runId: string): RunRow;
-  /** By id, unique id prefix, unique name, or "@last". @throws MosaicError `not_found`, `invalid_argument` (ambiguous) */
+  /**
+   * By id, unique id prefix, unique name, or "@last". @throws MosaicError `not_found`,
+   * `invalid_argument` (ambiguous)
+   */
   resolve(ref: string): RunRow;
-  /** Newest submitted first, or oldest. @throws MosaicError `invalid_argument` for a token that no page returned */
+  /**
+   * Newest submitted first, or oldest. @throws MosaicError `invalid_argument` for a token that no
+   * page returned
+   */
   list(
     filter: RunFilter,
     page: { limit: number; token?: string; oldestFirst?: boolean },

@@ -1,4 +1,7 @@
-/** The registry's access to SQLite: pragmas, prepared statements, transactions, and errors with a hint for people. */
+/**
+ * The registry's access to SQLite: pragmas, prepared statements, transactions, and errors with a
+ * hint for people.
+ */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { copyDatabase } from "../os/database/copied_database.ts";
@@ -11,20 +14,30 @@ import { openWal } from "../os/database/wal.ts";
 /** `normal` survives the crash of a process, `full` also a power failure. */
 export type Durability = "normal" | "full";
 
-/** How long a statement waits for another process (a backup, `mosaic doctor`) before it fails, in milliseconds. */
+/**
+ * How long a statement waits for another process (a backup, `mosaic doctor`) before it fails, in
+ * milliseconds.
+ */
 const BUSY_TIMEOUT_MS = 2000;
 const PROBE_TIMEOUT_MS = 100;
-/** Beyond this size the write-ahead log is moved into the database, and the file truncated to it. */
+/**
+ * Beyond this size the write-ahead log is moved into the database, and the file truncated to it.
+ */
 const WAL_LIMIT_BYTES = 4 * 1024 * 1024;
 
 /**
- * Opens (or creates, for its owner only) a database in WAL mode. @throws MosaicError if it cannot be opened or is no
- * database.
+ * Opens (or creates, for its owner only) a database in WAL mode. @throws MosaicError if it cannot
+ * be opened or is no database.
  */
-export function openDatabase(path: string, durability: Durability, reserve?: Reserve): DatabaseSync {
+export function openDatabase(
+  path: string,
+  durability: Durability,
+  reserve?: Reserve,
+): DatabaseSync {
   try {
     if (path !== ":memory:") {
-      // SQLite would create it with the umask's mode; the log and shared memory beside it take the database's.
+      // SQLite would create it with the umask's mode; the log and shared memory beside it take the
+      // database's.
       Deno.openSync(path, { create: true, write: true, read: true, mode: 0o600 }).close();
     }
     const { db } = openWal(path, BUSY_TIMEOUT_MS, reserve);
@@ -34,7 +47,11 @@ export function openDatabase(path: string, durability: Durability, reserve?: Res
       // The log has to fit into the reserve.
       const limit = Math.min(WAL_LIMIT_BYTES, reserve?.bytes ?? WAL_LIMIT_BYTES);
       const { page_size } = db.prepare("PRAGMA page_size").get() as { page_size: number };
-      db.exec(`PRAGMA journal_size_limit = ${limit}; PRAGMA wal_autocheckpoint = ${Math.ceil(limit / 2 / page_size)}`);
+      db.exec(
+        `PRAGMA journal_size_limit = ${limit}; PRAGMA wal_autocheckpoint = ${
+          Math.ceil(limit / 2 / page_size)
+        }`,
+      );
       return db;
     } catch (error) {
       db.close();
@@ -46,8 +63,8 @@ export function openDatabase(path: string, durability: Durability, reserve?: Res
 }
 
 /**
- * Explains an error of SQLite (or of opening its file) to a person. Machine trouble is `unavailable`: nothing was written,
- * and the same call works once the trouble is over.
+ * Explains an error of SQLite (or of opening its file) to a person. Machine trouble is
+ * `unavailable`: nothing was written, and the same call works once the trouble is over.
  */
 export function explainSqlite(error: unknown, path: string): Error {
   if (error instanceof MosaicError) return error;
@@ -67,19 +84,29 @@ export function explainSqlite(error: unknown, path: string): Error {
     );
   }
   if (
-    /readonly database|Read-only file system|unable to open database file|I\/O error|input\/output error/i.test(text)
+    /readonly database|Read-only file system|unable to open database file|I\/O error|input\/output error/i
+      .test(text)
   ) {
     const trouble = writeTrouble(path);
-    if (trouble !== undefined) return unavailable(`cannot write ${path}: ${trouble[0]} (${text})`, trouble[1]);
+    if (trouble !== undefined) {
+      return unavailable(`cannot write ${path}: ${trouble[0]} (${text})`, trouble[1]);
+    }
   }
-  if (/readonly database|Read-only file system|Permission denied|unable to open database file/i.test(text)) {
+  if (
+    /readonly database|Read-only file system|Permission denied|unable to open database file/i.test(
+      text,
+    )
+  ) {
     return unavailable(
       `cannot write ${path}: ${text}`,
       "The directory and the file must be writable for the user that runs the daemon.",
     );
   }
   if (/disk I\/O error|Input\/output error/i.test(text)) {
-    return unavailable(`cannot use ${path}: ${text}`, "Read the kernel's log for errors of the disk.");
+    return unavailable(
+      `cannot use ${path}: ${text}`,
+      "Read the kernel's log for errors of the disk.",
+    );
   }
   if (/malformed|not a database/i.test(text)) {
     return new MosaicError("internal", `${path} is damaged: ${text}`, {
@@ -151,7 +178,9 @@ export class Sql {
    */
   transaction<T>(work: () => T, always = false): T {
     const once = () => this.#once(work);
-    return this.#explained(() => always ? this.#reserved.writeAlways(once) : this.#reserved.write(once));
+    return this.#explained(() =>
+      always ? this.#reserved.writeAlways(once) : this.#reserved.write(once)
+    );
   }
 
   #once<T>(work: () => T): T {
@@ -169,8 +198,9 @@ export class Sql {
   }
 
   /**
-   * Refuses writes to a database file that was removed or replaced: they would be lost. Its content, still readable by
-   * the open descriptor, is copied once: to the old path if nothing is there, so that the next start continues with it.
+   * Refuses writes to a database file that was removed or replaced: they would be lost. Its
+   * content, still readable by the open descriptor, is copied once: to the old path if nothing is
+   * there, so that the next start continues with it.
    *
    * @throws MosaicError `unavailable`
    */
@@ -199,7 +229,11 @@ export class Sql {
       throw error;
     }
     // SQLite would take the removed file's write-ahead log for the copy's.
-    if (to === this.path) { for (const suffix of ["-wal", "-shm"]) removeIfThere(`${to}${suffix}`); }
+    if (to === this.path) {
+      for (const suffix of ["-wal", "-shm"]) {
+        removeIfThere(`${to}${suffix}`);
+      }
+    }
     Deno.renameSync(part, to);
     return to;
   }
@@ -210,7 +244,9 @@ export class Sql {
       // The caller must not wait for another program's lock.
       this.#db.exec(`PRAGMA busy_timeout = ${PROBE_TIMEOUT_MS}`);
       this.transaction(() => {
-        const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };
+        const { user_version } = this.#db.prepare("PRAGMA user_version").get() as {
+          user_version: number;
+        };
         this.#db.exec(`PRAGMA user_version = ${user_version}`);
       });
       return true;

@@ -68,7 +68,10 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
   return services;
 }
 
-/** A name that no run has, or several have, is refused later; the audit log then has it as it was sent. */
+/**
+ * A name that no run has, or several have, is refused later; the audit log then has it as it was
+ * sent.
+ */
 function idOrText(core: Core, run: string): string {
   try {
     return core.runs.resolve(run).runId;
@@ -80,5 +83,8 @@ function idOrText(core: Core, run: string): string {
 
 export function apiOf(services: Services, options: Partial<StreamOptions> = {}): HttpApi {
   const { context, trainer, mosaic, ingest } = services;
-  return new HttpApi(context, options).add(TrainerService, trainer).add(Mosaic, mosaic).add(Ingest, ingest);
+  return new HttpApi(context, options).add(TrainerService, trainer).add(Mosaic, mosaic).add(
+    Ingest,
+    ingest,
+  );
 }

@@ -1,4 +1,7 @@
-/** What is said of a run's code and environment, for `mosaic show --code`, the page, reports and agents. Pure. */
+/**
+ * What is said of a run's code and environment, for `mosaic show --code`, the page, reports and
+ * agents. Pure.
+ */
 import { count, localTime } from "../base/text/format.ts";
 import { hideSecretArguments } from "../base/text/secrets.ts";
 import { changesSince } from "../provenance/changes.ts";
@@ -21,7 +24,9 @@ export function shownWords(config: unknown): string[] {
 
 /** The whole command as a shell would read it, with secrets hidden. */
 export function commandText(config: unknown): string {
-  return shownWords(config).map((word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
+  return shownWords(config).map((word) =>
+    /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+  )
     .join(" ");
 }
 
@@ -33,12 +38,18 @@ export function codeFacts(config: unknown, records: readonly AttemptsCode[]): Co
   return stated([
     ["command", commandText(config)],
     ["directory", cwd],
-    ["recorded", `${attempt === 0 ? "at submission" : `at the start of attempt ${attempt}`}, ${localTime(at)}`],
+    [
+      "recorded",
+      `${attempt === 0 ? "at submission" : `at the start of attempt ${attempt}`}, ${localTime(at)}`,
+    ],
     ["repository", git?.root ?? "none"],
     ["commit", git === null ? "" : git.commit ?? "none yet"],
     ["branch", git?.branch ?? ""],
     ["remote", git?.remote ?? ""],
-    ["files", words.map(({ path, sha256 }) => `${path} (sha256 ${sha256.slice(0, 12)})`).join(", ")],
+    [
+      "files",
+      words.map(({ path, sha256 }) => `${path} (sha256 ${sha256.slice(0, 12)})`).join(", "),
+    ],
     ["changed later", changedLater(records)],
     ["not found out", problems.join("; ")],
   ]);
@@ -49,7 +60,10 @@ export function environmentFacts([first]: readonly AttemptsCode[]): CodeFact[] {
   const { interpreter, driver, cuda, host, kernel, packages } = first.environment;
   return stated([
     ["host", `${host}, Linux ${kernel}`],
-    ["interpreter", interpreter === null ? "" : `${interpreter.path} ${interpreter.version ?? ""}`.trim()],
+    [
+      "interpreter",
+      interpreter === null ? "" : `${interpreter.path} ${interpreter.version ?? ""}`.trim(),
+    ],
     ["NVIDIA driver", driver ?? ""],
     ["CUDA", cuda ?? ""],
     ["packages", packages.length === 0 ? "" : count(packages.length)],
@@ -66,10 +80,15 @@ const MOST_CHANGES = 10;
 function changedLater([first, ...later]: readonly AttemptsCode[]): string {
   return later.map(({ attempt, code }) => ({ attempt, changes: changesSince(first!.code, code) }))
     .filter(({ changes }) => changes.length > 0)
-    .map(({ attempt, changes }) => `${changes.slice(0, MOST_CHANGES).join(", ")} before attempt ${attempt}`).join("; ");
+    .map(({ attempt, changes }) =>
+      `${changes.slice(0, MOST_CHANGES).join(", ")} before attempt ${attempt}`
+    ).join("; ");
 }
 
-/** One line each for a table of several runs: commit, changed files, interpreter, and packages in which they differ. */
+/**
+ * One line each for a table of several runs: commit, changed files, interpreter, and packages in
+ * which they differ.
+ */
 export function codeDifferences(
   codes: readonly (AttemptsCode | undefined)[],
 ): { name: string; values: string[] }[] {
@@ -88,7 +107,8 @@ export function codeDifferences(
     row("branch", ({ code: { git } }) => git?.branch ?? ""),
     row(
       "changed files",
-      ({ code: { git } }) => (git?.files ?? []).slice(0, MOST_CHANGES).map(({ path }) => path).join(", "),
+      ({ code: { git } }) =>
+        (git?.files ?? []).slice(0, MOST_CHANGES).map(({ path }) => path).join(", "),
     ),
     row(
       "interpreter",
@@ -96,6 +116,9 @@ export function codeDifferences(
         interpreter === null ? "" : `${interpreter.path} ${interpreter.version ?? ""}`,
     ),
     row("host", ({ environment: { host } }) => host),
-    ...differing.slice(0, 100).map((name) => ({ name, values: versions.map((packages) => packages.get(name) ?? "") })),
+    ...differing.slice(0, 100).map((name) => ({
+      name,
+      values: versions.map((packages) => packages.get(name) ?? ""),
+    })),
   ].filter(({ values }) => values.some((value) => value !== ""));
 }

@@ -2,15 +2,20 @@
 import { isPlainObject } from "../base/text/exact_numbers.ts";
 
 /**
- * Program and arguments, without what the daemon adds (the worker's config file, addresses). A module's interpreter is the
- * daemon's choice: "python", unless the config names it. Empty for a config of another form.
+ * Program and arguments, without what the daemon adds (the worker's config file, addresses). A
+ * module's interpreter is the daemon's choice: "python", unless the config names it. Empty for a
+ * config of another form.
  */
 export function commandWords(config: unknown): string[] {
   const top = objectOf(config);
   const worker = objectOf(objectOf(top["metadata"])["worker"]);
   const texts = (value: unknown) => Array.isArray(value) ? value.map(String) : [];
   const text = (value: unknown) => typeof value === "string" ? value : "";
-  const [module, script, entry] = [text(worker["module"]), text(worker["script"]), text(top["entry_point"])];
+  const [module, script, entry] = [
+    text(worker["module"]),
+    text(worker["script"]),
+    text(top["entry_point"]),
+  ];
   if (module !== "") {
     const python = text(worker["python"]) || (/\/python[\d.]*$/.test(entry) ? entry : "python");
     return [python, "-m", module, ...texts(worker["arguments"])];

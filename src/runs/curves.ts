@@ -1,4 +1,7 @@
-/** Points of a series for a chart: from a client's messages, or from the daemon's own telemetry. Pure. */
+/**
+ * Points of a series for a chart: from a client's messages, or from the daemon's own telemetry.
+ * Pure.
+ */
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 import { EPISODE_REWARD } from "../records/progress_series.ts";
@@ -18,11 +21,14 @@ export interface CurveBucket {
 /** Unit of a series' x axis; "point" if the daemon's version sends no steps. */
 export function xLabel(series: string, buckets: readonly Pick<CurveBucket, "step">[]): string {
   if ([EPISODE_REWARD, "episode_length"].includes(series)) return "episode";
-  return series === "reward" || buckets.some((b) => b.step !== undefined && b.step !== null) ? "step" : "point";
+  return series === "reward" || buckets.some((b) => b.step !== undefined && b.step !== null)
+    ? "step"
+    : "point";
 }
 
 /**
- * End of a bucket on the x axis: the worker's step for metrics, and a position that later attempts repeat, as on the page.
+ * End of a bucket on the x axis: the worker's step for metrics, and a position that later attempts
+ * repeat, as on the page.
  */
 export function position(bucket: Pick<CurveBucket, "step" | "lastX">): number {
   return bucket.step ?? Number(bucket.lastX);
@@ -32,9 +38,13 @@ export function position(bucket: Pick<CurveBucket, "step" | "lastX">): number {
 export function requireSeries(names: readonly string[], known: readonly string[]): void {
   for (const name of names) {
     if (known.includes(name)) continue;
-    throw new MosaicError("not_found", `the run has no series "${name}".${didYouMean(name, known)}`, {
-      hint: `It has: ${known.join(", ") || "none yet"}.`,
-    });
+    throw new MosaicError(
+      "not_found",
+      `the run has no series "${name}".${didYouMean(name, known)}`,
+      {
+        hint: `It has: ${known.join(", ") || "none yet"}.`,
+      },
+    );
   }
 }
 

@@ -1,7 +1,8 @@
 /**
- * Which parameters a result depends on: permutation importance of a random forest (Breiman 2001). The forest learns the rank
- * of each point's result from its parameters; a parameter is as important as the error on points that a tree has not seen
- * grows when this parameter's values are shuffled among them. Pure, and the same for the same points.
+ * Which parameters a result depends on: permutation importance of a random forest (Breiman 2001).
+ * The forest learns the rank of each point's result from its parameters; a parameter is as
+ * important as the error on points that a tree has not seen grows when this parameter's values are
+ * shuffled among them. Pure, and the same for the same points.
  */
 import { natural } from "../base/text/natural_order.ts";
 
@@ -14,17 +15,23 @@ export interface Outcome {
 export interface Importance {
   /** Different combinations of parameters; results with equal ones are averaged. */
   points: number;
-  /** Share of the variance of the ranks that the forest explains of points it has not seen (R²), at most 1; null: too few points. */
+  /**
+   * Share of the variance of the ranks that the forest explains of points it has not seen (R²), at
+   * most 1; null: too few points.
+   */
   explained: number | null;
-  /** The most important first, shares of 1; none if there are too few points, or if nothing is explained. */
+  /**
+   * The most important first, shares of 1; none if there are too few points, or if nothing is
+   * explained.
+   */
   parameters: { name: string; share: number }[];
   /** Parameters that differ; beyond MOST_PARAMETERS the last ones are left out. */
   differing: number;
 }
 
 /**
- * With fewer points, or with a smaller share explained, a forest often "explains" results that are noise: with these bounds
- * in about one of 20 cases (16 to 60 points, 2 to 8 parameters).
+ * With fewer points, or with a smaller share explained, a forest often "explains" results that are
+ * noise: with these bounds in about one of 20 cases (16 to 60 points, 2 to 8 parameters).
  */
 export const LEAST_POINTS = 16;
 const LEAST_EXPLAINED = 0.15;
@@ -42,7 +49,10 @@ interface Column {
 
 interface Split {
   column: number;
-  /** Rows whose place is at or below go left; of texts the places are by the mean result of each within the tree's rows. */
+  /**
+   * Rows whose place is at or below go left; of texts the places are by the mean result of each
+   * within the tree's rows.
+   */
   at: number;
   places: Float64Array | undefined;
   left: Node;
@@ -78,7 +88,10 @@ function ranksOf(results: readonly number[]): Float64Array {
 /** An absent number lies below all others: a condition on it is a split. */
 function columnOf(values: readonly unknown[]): Column {
   if (values.every((v) => isAbsent(v) || (typeof v === "number" && !Number.isNaN(v)))) {
-    return { isText: false, values: Float64Array.from(values, (v) => isAbsent(v) ? -Infinity : v as number) };
+    return {
+      isText: false,
+      values: Float64Array.from(values, (v) => isAbsent(v) ? -Infinity : v as number),
+    };
   }
   const codes = new Map<string, number>();
   const code = (v: unknown) => {
@@ -116,19 +129,28 @@ class Forest {
     const { ranks, columns } = this;
     const leaf = mean(rows.map((row) => ranks[row]!));
     if (rows.length < 2 * LEAST_IN_LEAF) return leaf;
-    const tried = this.shuffled(columns.map((_, i) => i)).slice(0, Math.ceil(columns.length * 2 / 3));
-    let best: { gain: number; column: number; at: number; places: Float64Array | undefined } | undefined;
+    const tried = this.shuffled(columns.map((_, i) => i)).slice(
+      0,
+      Math.ceil(columns.length * 2 / 3),
+    );
+    let best:
+      | { gain: number; column: number; at: number; places: Float64Array | undefined }
+      | undefined;
     for (const column of tried) {
       const { values, isText } = columns[column]!;
       const places = isText ? this.#places(values, rows) : undefined;
       const place = (row: number) => places === undefined ? values[row]! : places[values[row]!]!;
-      const sorted = rows.toSorted((a, b) => place(a) < place(b) ? -1 : place(a) > place(b) ? 1 : 0);
+      const sorted = rows.toSorted((a, b) =>
+        place(a) < place(b) ? -1 : place(a) > place(b) ? 1 : 0
+      );
       const total = sorted.reduce((sum, row) => sum + ranks[row]!, 0);
       let left = 0;
       for (let i = 1; i < sorted.length; i++) {
         left += ranks[sorted[i - 1]!]!;
         const rest = sorted.length - i;
-        if (i < LEAST_IN_LEAF || rest < LEAST_IN_LEAF || place(sorted[i - 1]!) === place(sorted[i]!)) continue;
+        if (
+          i < LEAST_IN_LEAF || rest < LEAST_IN_LEAF || place(sorted[i - 1]!) === place(sorted[i]!)
+        ) continue;
         const gain = left ** 2 / i + (total - left) ** 2 / rest - total ** 2 / sorted.length;
         if (gain > (best?.gain ?? 1e-9)) best = { gain, column, at: place(sorted[i - 1]!), places };
       }
@@ -167,7 +189,8 @@ class Forest {
   }
 }
 
-const placeIn = (value: number, places: Float64Array | undefined) => places === undefined ? value : places[value]!;
+const placeIn = (value: number, places: Float64Array | undefined) =>
+  places === undefined ? value : places[value]!;
 
 /** Points: results of equal parameters averaged; at most MOST_POINTS, evenly chosen. */
 function pointsOf(outcomes: readonly Outcome[], names: readonly string[]): Outcome[] {
@@ -187,36 +210,55 @@ function pointsOf(outcomes: readonly Outcome[], names: readonly string[]): Outco
  */
 export function* importanceSteps(given: readonly Outcome[]): Generator<void, Importance> {
   const outcomes = given.filter(({ result }) => Number.isFinite(result));
-  const all = [...new Set(outcomes.flatMap(({ parameters }) => Object.keys(parameters)))].sort(natural);
+  const all = [...new Set(outcomes.flatMap(({ parameters }) => Object.keys(parameters)))].sort(
+    natural,
+  );
   const differing = all.filter((name) =>
     new Set(outcomes.map(({ parameters }) => JSON.stringify(parameters[name] ?? null))).size > 1
   );
   const names = differing.slice(0, MOST_PARAMETERS);
   const found = pointsOf(outcomes, names);
-  const none = { points: found.length, explained: null, parameters: [], differing: differing.length };
+  const none = {
+    points: found.length,
+    explained: null,
+    parameters: [],
+    differing: differing.length,
+  };
   if (found.length < LEAST_POINTS || names.length === 0) return none;
   const step = Math.max(1, found.length / MOST_POINTS);
-  const points = Array.from({ length: Math.min(found.length, MOST_POINTS) }, (_, i) => found[Math.floor(i * step)]!);
+  const points = Array.from(
+    { length: Math.min(found.length, MOST_POINTS) },
+    (_, i) => found[Math.floor(i * step)]!,
+  );
   const ranks = ranksOf(points.map(({ result }) => result));
-  const forest = new Forest(names.map((name) => columnOf(points.map(({ parameters }) => parameters[name]))), ranks);
+  const forest = new Forest(
+    names.map((name) => columnOf(points.map(({ parameters }) => parameters[name]))),
+    ranks,
+  );
   const growth = names.map(() => 0);
   const guesses = points.map((): [sum: number, count: number] => [0, 0]);
   for (let t = 0; t < TREES; t++) {
     const { rows, unseen } = forest.bag();
     const tree = forest.grow(rows);
     const error = (column?: number, others = unseen) =>
-      unseen.reduce((sum, row, i) => sum + (forest.predict(tree, row, column, others[i]!) - ranks[row]!) ** 2, 0);
+      unseen.reduce(
+        (sum, row, i) => sum + (forest.predict(tree, row, column, others[i]!) - ranks[row]!) ** 2,
+        0,
+      );
     const before = error();
     for (const row of unseen) {
       guesses[row]![0] += forest.predict(tree, row);
       guesses[row]![1]++;
     }
-    names.forEach((_, column) => growth[column]! += error(column, forest.shuffled(unseen)) - before);
+    names.forEach((_, column) =>
+      growth[column]! += error(column, forest.shuffled(unseen)) - before
+    );
     yield;
   }
   const middle = mean([...ranks]);
   const guessed = points.map((_, i) => i).filter((i) => guesses[i]![1] > 0);
-  const squares = (of: (i: number) => number) => guessed.reduce((sum, i) => sum + (ranks[i]! - of(i)) ** 2, 0);
+  const squares = (of: (i: number) => number) =>
+    guessed.reduce((sum, i) => sum + (ranks[i]! - of(i)) ** 2, 0);
   const spread = squares(() => middle);
   const explained = spread === 0 ? 0 : 1 - squares((i) => guesses[i]![0] / guesses[i]![1]) / spread;
   const positive = growth.map((g) => Math.max(0, g));
@@ -238,10 +280,14 @@ export function importanceOf(outcomes: readonly Outcome[]): Importance {
 
 /** In words for people: of what, over how many points, and why there is none. */
 export function importanceText({ points, explained, parameters, differing }: Importance): string {
-  const left = differing > MOST_PARAMETERS ? `; the first ${MOST_PARAMETERS} of ${differing} parameters` : "";
+  const left = differing > MOST_PARAMETERS
+    ? `; the first ${MOST_PARAMETERS} of ${differing} parameters`
+    : "";
   if (differing === 0) return "No parameter differs.";
   if (explained === null) {
-    return `${points} ${points === 1 ? "point has" : "points have"} a result; importance needs ${LEAST_POINTS}.`;
+    return `${points} ${
+      points === 1 ? "point has" : "points have"
+    } a result; importance needs ${LEAST_POINTS}.`;
   }
   const share = `${Math.max(0, Math.round(explained * 100))} %`;
   if (parameters.length === 0) {

@@ -26,10 +26,15 @@ function wordLists(config: JsonObject): JsonValue[][] {
 }
 
 /**
- * Paths below `from` in program, arguments, working directory and PYTHONPATH become paths below `to`, where there is such a
- * file. Others stay: data and environments that are not in the copy.
+ * Paths below `from` in program, arguments, working directory and PYTHONPATH become paths below
+ * `to`, where there is such a file. Others stay: data and environments that are not in the copy.
  */
-export function moveConfig(config: JsonObject, from: string, to: string, exists: (path: string) => boolean): void {
+export function moveConfig(
+  config: JsonObject,
+  from: string,
+  to: string,
+  exists: (path: string) => boolean,
+): void {
   const moved = (path: string): string => {
     if (path !== from && !path.startsWith(`${from}/`)) return path;
     const there = to + path.slice(from.length);
@@ -46,17 +51,21 @@ export function moveConfig(config: JsonObject, from: string, to: string, exists:
   };
   set(config, "entry_point", moved);
   for (const name of ["script", "python", "cwd"]) set(worker, name, moved);
-  for (const list of wordLists(config)) list.forEach((one, i) => typeof one === "string" && (list[i] = word(one)));
+  for (const list of wordLists(config)) {
+    list.forEach((one, i) => typeof one === "string" && (list[i] = word(one)));
+  }
   const environment = config.get("environment");
-  if (environment instanceof Map) set(environment, "PYTHONPATH", (path) => path.split(":").map(moved).join(":"));
+  if (environment instanceof Map) {
+    set(environment, "PYTHONPATH", (path) => path.split(":").map(moved).join(":"));
+  }
 }
 
 const NAME = /^(?:-{1,2}|\+{0,2})([A-Za-z_][\w.:/-]*)$/;
 const normal = (name: string) => name.replaceAll("-", "_");
 
 /**
- * Sets a parameter where the config has it: `--name V`, `--name=V`, `name=V` on the command line, else a field of
- * `metadata.worker.config`. @returns false if it has none of this name
+ * Sets a parameter where the config has it: `--name V`, `--name=V`, `name=V` on the command line,
+ * else a field of `metadata.worker.config`. @returns false if it has none of this name
  */
 export function setParameter(config: JsonObject, name: string, value: string): boolean {
   const inCommand = wordLists(config).map((list) => setWord(list, name, value)).some((was) => was);
@@ -69,7 +78,9 @@ function setWord(list: JsonValue[], name: string, value: string): boolean {
     if (typeof word !== "string") continue;
     const equals = word.indexOf("=");
     const [, key] = NAME.exec(equals < 0 ? word : word.slice(0, equals)) ?? [];
-    if (key === undefined || normal(key) !== normal(name) || (equals < 0 && !word.startsWith("-"))) continue;
+    if (
+      key === undefined || normal(key) !== normal(name) || (equals < 0 && !word.startsWith("-"))
+    ) continue;
     if (equals >= 0) list[i] = `${word.slice(0, equals)}=${value}`;
     else if (takesValue(list[i + 1])) list[i + 1] = value;
     else {throw new MosaicError(
@@ -121,13 +132,22 @@ export function setParameters(
     }
     throw new MosaicError(
       "invalid_argument",
-      `the run has no parameter "${name}" on its command line or in its config.${didYouMean(name, known)}`,
-      { hint: known.length === 0 ? "It has no parameters at all." : `It has ${known.slice(0, 30).join(", ")}.` },
+      `the run has no parameter "${name}" on its command line or in its config.${
+        didYouMean(name, known)
+      }`,
+      {
+        hint: known.length === 0
+          ? "It has no parameters at all."
+          : `It has ${known.slice(0, 30).join(", ")}.`,
+      },
     );
   }
 }
 
-/** The parameter that is the seed: `seed`, else the only one whose name ends so. @throws MosaicError `invalid_argument` */
+/**
+ * The parameter that is the seed: `seed`, else the only one whose name ends so. @throws MosaicError
+ * `invalid_argument`
+ */
 export function seedName(known: readonly string[]): string {
   if (known.includes("seed")) return "seed";
   const others = known.filter((name) => /(?:^|[._/-])(?:random_)?seed$/i.test(name));

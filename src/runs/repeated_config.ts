@@ -46,7 +46,10 @@ export function renew(config: JsonObject, runId: string, name: string | undefine
   leaveSweep(metadata, submission);
 }
 
-/** What is run again is no trial: its sweep neither counts nor controls it. Its environment stays, for its program. */
+/**
+ * What is run again is no trial: its sweep neither counts nor controls it. Its environment stays,
+ * for its program.
+ */
 function leaveSweep(metadata: JsonObject, submission: JsonObject): void {
   const sweep = submission.get("sweep");
   if (typeof sweep !== "string") return;
@@ -66,7 +69,10 @@ export function copiedOf(config: JsonObject): { from?: string; to?: string } {
   return typeof from === "string" && typeof to === "string" ? { from, to } : {};
 }
 
-/** The run may have had a copy of its own, which goes with it: the config names what was copied again. */
+/**
+ * The run may have had a copy of its own, which goes with it: the config names what was copied
+ * again.
+ */
 export function leaveCopy(config: JsonObject): void {
   const { from, to } = copiedOf(config);
   if (from === undefined || to === undefined) return;
@@ -82,13 +88,19 @@ export function parameterLines(parameters: readonly { name: string; value: unkno
   }).join("\n");
 }
 
-/** What differs from `before` in lines that a person has edited. @throws MosaicError `invalid_argument` with the line */
+/**
+ * What differs from `before` in lines that a person has edited. @throws MosaicError
+ * `invalid_argument` with the line
+ */
 export function changedLines(before: string, after: string): Record<string, string> {
   const known = parsed(before);
   const now = parsed(after);
   const removed = [...known.keys()].find((name) => !now.has(name));
   if (removed !== undefined) {
-    throw new MosaicError("invalid_argument", `the line of ${removed} is missing: parameters are changed, not removed`);
+    throw new MosaicError(
+      "invalid_argument",
+      `the line of ${removed} is missing: parameters are changed, not removed`,
+    );
   }
   return Object.fromEntries([...now].filter(([name, value]) => known.get(name) !== value));
 }
@@ -97,7 +109,9 @@ function parsed(text: string): Map<string, string> {
   const values = new Map<string, string>();
   for (const line of text.split("\n").map((line) => line.trim()).filter((line) => line !== "")) {
     const at = line.indexOf("=");
-    if (at < 1) throw new MosaicError("invalid_argument", `"${line.slice(0, 80)}" is not NAME=VALUE`);
+    if (at < 1) {
+      throw new MosaicError("invalid_argument", `"${line.slice(0, 80)}" is not NAME=VALUE`);
+    }
     values.set(line.slice(0, at).trim(), line.slice(at + 1).trim());
   }
   return values;

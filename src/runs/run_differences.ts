@@ -6,7 +6,9 @@ import type { ComparisonRow } from "../config/differences.ts";
 export function parameterDifferences(
   runs: readonly { parameters: readonly { name: string; value: unknown }[] }[],
 ): { name: string; values: unknown[] }[] {
-  const byName = runs.map(({ parameters }) => new Map(parameters.map(({ name, value }) => [name, value])));
+  const byName = runs.map(({ parameters }) =>
+    new Map(parameters.map(({ name, value }) => [name, value]))
+  );
   return [...new Set(byName.flatMap((values) => [...values.keys()]))].sort()
     .map((name) => ({ name, values: byName.map((values) => values.get(name)) }))
     .filter(({ values }) => new Set(values.map((value) => JSON.stringify(value))).size > 1);

@@ -1,4 +1,7 @@
-/** Runs that differ only in their seed, or share a parameter or tags, as one row and one curve. Pure. */
+/**
+ * Runs that differ only in their seed, or share a parameter or tags, as one row and one curve.
+ * Pure.
+ */
 import { MosaicError } from "../base/errors.ts";
 import { number } from "../base/text/format.ts";
 import { didYouMean } from "../base/text/nearest.ts";
@@ -69,12 +72,16 @@ export function groupValue(values: readonly (number | null | undefined)[]): Grou
 export function spreadText(value: GroupValue | null, members: number, text = number): string {
   if (value === null) return "";
   const { mean, sd, runs } = value;
-  return `${text(mean)}${runs > 1 ? ` ± ${text(sd)}` : ""}${runs < members ? ` (${runs} of ${members})` : ""}`;
+  return `${text(mean)}${runs > 1 ? ` ± ${text(sd)}` : ""}${
+    runs < members ? ` (${runs} of ${members})` : ""
+  }`;
 }
 
 /** `3 TERMINATED, 1 FAULTED` */
 export function statesText(states: readonly string[]): string {
-  return [...Map.groupBy(states, (s) => s)].map(([state, of]) => `${of.length} ${state}`).join(", ");
+  return [...Map.groupBy(states, (s) => s)].map(([state, of]) => `${of.length} ${state}`).join(
+    ", ",
+  );
 }
 
 /** The text if all are equal, else the number of different ones. */
@@ -106,8 +113,12 @@ export function groupPoints<Bucket extends CurveBucket>(
     band,
   );
   return found.x.flatMap((at, i) =>
-    found.middle[i] === null
-      ? []
-      : [{ x: at, mean: found.middle[i]!, low: found.low[i]!, high: found.high[i]!, runs: found.count[i]! }]
+    found.middle[i] === null ? [] : [{
+      x: at,
+      mean: found.middle[i]!,
+      low: found.low[i]!,
+      high: found.high[i]!,
+      runs: found.count[i]!,
+    }]
   );
 }

@@ -1,4 +1,6 @@
-/** A trial's curve at a rung: the first point that lies there or beyond, and what came before it. */
+/**
+ * A trial's curve at a rung: the first point that lies there or beyond, and what came before it.
+ */
 import { MosaicError } from "../base/errors.ts";
 import type { SeriesBucketRow } from "../records/stored.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
@@ -26,7 +28,8 @@ interface Found {
 }
 
 /**
- * Undefined while the curve has not come so far, or if the run has none of this name. Overwritten points do not count.
+ * Undefined while the curve has not come so far, or if the run has none of this name. Overwritten
+ * points do not count.
  * @param startedAt of the run, Unix milliseconds, for rungs of time; null: it has not started
  */
 export function atRung(
@@ -47,10 +50,18 @@ export function atRung(
   const mean = finite.reduce((sum, row) => sum + row.mean * row.count, 0) / points;
   const bests = finite.map(({ min, max }) => goal === "max" ? max : min);
   const best = bests.length === 0 ? NaN : goal === "max" ? Math.max(...bests) : Math.min(...bests);
-  return { step: unit === "points" ? point.lastX : point.step ?? point.lastX, value: point.last, mean, best };
+  return {
+    step: unit === "points" ? point.lastX : point.step ?? point.lastX,
+    value: point.last,
+    mean,
+    best,
+  };
 }
 
-/** Whether a bucket of the compared metric has a point at the rung or beyond; undefined: no point has yet. */
+/**
+ * Whether a bucket of the compared metric has a point at the rung or beyond; undefined: no point
+ * has yet.
+ */
 function reachedOf(
   records: Records,
   runId: string,
@@ -66,10 +77,12 @@ function reachedOf(
     case "time":
       return startedAt === null ? undefined : ({ atMs }) => atMs - startedAt >= rung * 1000;
   }
-  // A metric that counts, such as epoch: from that moment on. Lines that were read together have one time, but steps.
+  // A metric that counts, such as epoch: from that moment on. Lines that were read together have
+  // one time, but steps.
   const counted = firstPoint(records, runId, unit, ({ max }) => max >= rung)?.point;
   if (counted === undefined) return undefined;
-  return ({ step, atMs }) => atMs > counted.atMs || (atMs === counted.atMs && (step ?? 0) >= (counted.step ?? 0));
+  return ({ step, atMs }) =>
+    atMs > counted.atMs || (atMs === counted.atMs && (step ?? 0) >= (counted.step ?? 0));
 }
 
 /** @param reached true from some point on, or for a bucket with such a point */
@@ -82,7 +95,9 @@ function firstPoint(
   const before: SeriesBucketRow[] = [];
   let [from, to] = [1, 0];
   for (;;) {
-    const rows = curve(records, runId, name, from, to).filter((row) => !row.overwritten && !row.damaged);
+    const rows = curve(records, runId, name, from, to).filter((row) =>
+      !row.overwritten && !row.damaged
+    );
     const at = rows.findIndex(reached);
     if (at < 0) return undefined;
     before.push(...rows.slice(0, at));
@@ -92,7 +107,13 @@ function firstPoint(
   }
 }
 
-function curve(records: Records, runId: string, name: string, from: number, to: number): SeriesBucketRow[] {
+function curve(
+  records: Records,
+  runId: string,
+  name: string,
+  from: number,
+  to: number,
+): SeriesBucketRow[] {
   try {
     return records.series(runId, name, from, to, BUCKETS);
   } catch (error) {

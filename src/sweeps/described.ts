@@ -1,9 +1,13 @@
-/** A sweep as people describe it, by a file or by options, before it is one: what is missing and how the rest is combined. */
+/**
+ * A sweep as people describe it, by a file or by options, before it is one: what is missing and how
+ * the rest is combined.
+ */
 import { MosaicError } from "../base/errors.ts";
 import { partsFrom, stopOf } from "./words.ts";
 import { checked, type Pieces, type StopRule, type SweepSpec } from "./spec.ts";
 
-export interface Described extends Partial<Pick<SweepSpec, "name" | "pass" | "max_parallel" | "metric" | "config">> {
+export interface Described
+  extends Partial<Pick<SweepSpec, "name" | "pass" | "max_parallel" | "metric" | "config">> {
   pieces: Pieces;
   budget: SweepSpec["budget"];
   /** Words, or a rule that another tracker's file states. */
@@ -41,19 +45,29 @@ export function together(a: Described, b: Described): Described {
 }
 
 /** @throws MosaicError `invalid_argument` that names what is missing or wrong */
-export function specOf(described: Described, config: Record<string, unknown>, defaultName: string): SweepSpec {
-  const { name = defaultName, pass = "templates", max_parallel, budget, metric, stop, pieces } = described;
+export function specOf(
+  described: Described,
+  config: Record<string, unknown>,
+  defaultName: string,
+): SweepSpec {
+  const { name = defaultName, pass = "templates", max_parallel, budget, metric, stop, pieces } =
+    described;
   const { max_steps: steps, max_duration_seconds: seconds } = (config.schedule ?? {}) as {
     max_steps?: number;
     max_duration_seconds?: number;
   };
   const rule = typeof stop === "string" ? stopOf(stop, { steps, seconds }) : stop;
   if (rule !== undefined && metric === undefined) {
-    throw new MosaicError("invalid_argument", "early stopping needs a metric", { hint: "Add --metric NAME:max." });
+    throw new MosaicError("invalid_argument", "early stopping needs a metric", {
+      hint: "Add --metric NAME:max.",
+    });
   }
   return checked({
     name,
-    config: { ...config, environment: { ...(config.environment as object), ...described.environment } },
+    config: {
+      ...config,
+      environment: { ...(config.environment as object), ...described.environment },
+    },
     pass,
     parts: partsFrom(pieces),
     budget,

@@ -1,4 +1,7 @@
-/** Watches the curves of a sweep's trials, enters what early stopping decides at their rungs, and stops those that it ends. */
+/**
+ * Watches the curves of a sweep's trials, enters what early stopping decides at their rungs, and
+ * stops those that it ends.
+ */
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
@@ -114,13 +117,21 @@ export class Judge {
           extended = this.#giveWay(row, spec, watch, report, decision);
         }
         const { stops, reason } = decision;
-        const holds = stops && rule.hold !== undefined && Number.isFinite(report.value) && alive.has(trial) &&
+        const holds = stops && rule.hold !== undefined && Number.isFinite(report.value) &&
+          alive.has(trial) &&
           this.#host.canPause(runId);
         entered.push({ ...report, stops: stops && !holds, holds, reason, attempt, at: Date.now() });
         if (stops) break;
       }
       if (entered.length > 0) {
-        this.#enter(row, watch, entered, runId, alive.has(trial), extended === spec ? undefined : extended);
+        this.#enter(
+          row,
+          watch,
+          entered,
+          runId,
+          alive.has(trial),
+          extended === spec ? undefined : extended,
+        );
       }
       spec = extended;
       const isOver = watch.stopped.has(trial) || watch.rungs.get(trial) === rungs.length;
@@ -135,37 +146,67 @@ export class Judge {
     return [...watch.open.keys()].some((trial) => alive.has(trial));
   }
 
-  /** @returns the sweep with the trial that takes the place; the decision gets its reason, or lets the trial go on */
-  #giveWay(row: SweepRow, spec: SweepSpec, watch: Watch, report: Report, decision: Decision): SweepSpec {
+  /**
+   * @returns the sweep with the trial that takes the place; the decision gets its reason, or lets
+   * the trial go on
+   */
+  #giveWay(
+    row: SweepRow,
+    spec: SweepSpec,
+    watch: Watch,
+    report: Report,
+    decision: Decision,
+  ): SweepSpec {
     const trial = trialCount(spec);
-    const earlier = (watch.reports.get(report.rung) ?? []).filter((one) => one.trial !== report.trial);
-    const successor = trial < MOST_TRIALS ? successorOf(spec, spec.metric!.goal, earlier, report, trial) : undefined;
+    const earlier = (watch.reports.get(report.rung) ?? []).filter((one) =>
+      one.trial !== report.trial
+    );
+    const successor = trial < MOST_TRIALS
+      ? successorOf(spec, spec.metric!.goal, earlier, report, trial)
+      : undefined;
     if (successor === undefined) return spec;
     const [from] = this.#host.registry.sweeps.trials(row.sweepId, successor.origin.trial, 1);
-    if (from?.runId == null || from.state === null || this.#host.checkpointOf(from.runId) === undefined) {
+    if (
+      from?.runId == null || from.state === null ||
+      this.#host.checkpointOf(from.runId) === undefined
+    ) {
       decision.stops = false;
-      decision.reason += `, but trial ${successor.origin.trial}, which is better, has no checkpoint to go on from`;
+      decision.reason +=
+        `, but trial ${successor.origin.trial}, which is better, has no checkpoint to go on from`;
       return spec;
     }
-    const changes = Object.entries(successor.values).map(([name, value]) => `${name}=${textOf(value)}`).join(" ");
-    decision.reason += `; trial ${trial} goes on from trial ${successor.origin.trial} with ${changes}`;
+    const changes = Object.entries(successor.values).map(([name, value]) =>
+      `${name}=${textOf(value)}`
+    ).join(" ");
+    decision.reason +=
+      `; trial ${trial} goes on from trial ${successor.origin.trial} with ${changes}`;
     return withSuccessor(spec, successor);
   }
 
   /**
-   * An optimizer ends a trial. Nothing happens if it has ended, is stopped already or let go on by hand.
+   * An optimizer ends a trial. Nothing happens if it has ended, is stopped already or let go on by
+   * hand.
    * @throws MosaicError `failed_precondition` if the trial has not been judged at this rung
    */
   prune({ sweepId, name }: SweepRow, live: readonly Live[], trial: number, rung: number): void {
     const watch = this.#watched.get(sweepId) ?? this.#begin(sweepId);
     const report = watch.reports.get(rung)?.find((one) => one.trial === trial);
     if (report === undefined) {
-      throw new MosaicError("failed_precondition", `trial ${trial} of sweep ${name} has no value at rung ${rung} yet`);
+      throw new MosaicError(
+        "failed_precondition",
+        `trial ${trial} of sweep ${name} has no value at rung ${rung} yet`,
+      );
     }
     const runId = live.find((one) => one.trial === trial)?.runId;
     if (runId === undefined || watch.stopped.has(trial)) return;
     const reason = `${report.reason}, and the optimizer stops it`;
-    this.#enter({ sweepId, name }, watch, [{ ...report, stops: true, reason, at: Date.now() }], runId, true);
+    this.#enter(
+      { sweepId, name },
+      watch,
+      [{ ...report, stops: true, reason, at: Date.now() }],
+      runId,
+      true,
+    );
     watch.open.delete(trial);
   }
 
@@ -179,7 +220,11 @@ export class Judge {
       watch,
       alive,
       (held) =>
-        held.map(({ trial, reason }) => ({ trial, stops: true, reason: `${reason}, and no further trial comes` })),
+        held.map(({ trial, reason }) => ({
+          trial,
+          stops: true,
+          reason: `${reason}, and no further trial comes`,
+        })),
     );
   }
 
@@ -212,17 +257,24 @@ export class Judge {
     }
   }
 
-  /** One of those that wait, if the trials that could decide about it wait for its memory, GPUs or place. */
+  /**
+   * One of those that wait, if the trials that could decide about it wait for its memory, GPUs or
+   * place.
+   */
   #givesWay(live: readonly Live[], held: readonly SweepReport[]): (Decision & { trial: number })[] {
     const others = live.filter(({ trial }) => !held.some((one) => one.trial === trial));
     const waitsLong = ({ runId, state }: Live) =>
-      state === "INIT" && Date.now() - (this.#host.registry.get(runId)?.updatedAt ?? Infinity) >= GIVES_WAY_MS;
+      state === "INIT" &&
+      Date.now() - (this.#host.registry.get(runId)?.updatedAt ?? Infinity) >= GIVES_WAY_MS;
     if (held.length === 0 || others.length === 0 || !others.every(waitsLong)) return [];
     const { trial, reason } = held.reduce((least, one) => one.rung <= least.rung ? one : least);
     return [{ trial, stops: true, reason: `${reason}, and other trials wait for its place` }];
   }
 
-  /** Stores reports of one trial before anything is done; what is to be done is in the same transaction. */
+  /**
+   * Stores reports of one trial before anything is done; what is to be done is in the same
+   * transaction.
+   */
   #enter(
     row: Pick<SweepRow, "sweepId" | "name">,
     watch: Watch,
@@ -239,7 +291,9 @@ export class Judge {
     registry.together(() => {
       registry.sweeps.addReports(row, entered, runId);
       if (acts) registry.update(runId, { pauseRequested: holds });
-      if (extended !== undefined) registry.sweeps.change(row.sweepId, { specJson: specText(extended) });
+      if (extended !== undefined) {
+        registry.sweeps.change(row.sweepId, { specJson: specText(extended) });
+      }
     });
     if (extended !== undefined) this.#host.specChanged(row.sweepId);
     for (const report of entered) remember(watch, report);
@@ -248,7 +302,10 @@ export class Judge {
       log.info({ sweep: row.name, trial, run_id: runId, reason }, "trial is stopped early");
       cancel(runId, PRUNED);
     } else if (acts) {
-      log.info({ sweep: row.name, trial, run_id: runId, reason }, holds ? "trial waits at a rung" : "trial goes on");
+      log.info(
+        { sweep: row.name, trial, run_id: runId, reason },
+        holds ? "trial waits at a rung" : "trial goes on",
+      );
       (holds ? pause : resume)(runId);
     }
   }
@@ -257,7 +314,13 @@ export class Judge {
   #begin(sweepId: string): Watch {
     const { registry, cancel } = this.#host;
     const watch: Watch = {
-      ...{ reports: new Map(), rungs: new Map(), open: new Map(), held: new Map(), points: new Map() },
+      ...{
+        reports: new Map(),
+        rungs: new Map(),
+        open: new Map(),
+        held: new Map(),
+        points: new Map(),
+      },
       stopped: new Set(),
     };
     const last = new Map<number, SweepReport>();
@@ -265,7 +328,9 @@ export class Judge {
       remember(watch, report);
       last.set(report.trial, report);
     }
-    for (const { trial, runId, attempt, state } of registry.sweeps.trials(sweepId, 0, MOST_TRIALS)) {
+    for (
+      const { trial, runId, attempt, state } of registry.sweeps.trials(sweepId, 0, MOST_TRIALS)
+    ) {
       if (state === null) continue;
       const report = last.get(trial);
       if (report?.stops !== true) watch.open.set(trial, runId!);

@@ -1,6 +1,7 @@
 /**
- * The trials of a sweep: a pure function of its spec and a trial's number, so that any daemon, at any time, makes the same
- * trial. Nothing is listed: a sweep of 100 000 trials takes as much memory as one of ten.
+ * The trials of a sweep: a pure function of its spec and a trial's number, so that any daemon, at
+ * any time, makes the same trial. Nothing is listed: a sweep of 100 000 trials takes as much memory
+ * as one of ten.
  */
 import { MosaicError } from "../base/errors.ts";
 import { sha256 } from "../base/node_modules.ts";
@@ -21,7 +22,10 @@ export type Values = ReadonlyMap<string, Value>;
 
 export function axisSize({ values, ranges }: Axis): number {
   if (values !== undefined) return values.length;
-  return ranges!.reduce((sum, [from, to, step]) => sum + Math.max(0, Math.floor((to - from) / step) + 1), 0);
+  return ranges!.reduce(
+    (sum, [from, to, step]) => sum + Math.max(0, Math.floor((to - from) / step) + 1),
+    0,
+  );
 }
 
 function axisValue({ values, ranges }: Axis, at: number): Value {
@@ -38,23 +42,33 @@ function axisValue({ values, ranges }: Axis, at: number): Value {
 export function axisValues(axis: Axis): Value[] {
   const size = axisSize(axis);
   if (size <= MOST_TRIALS) return Array.from({ length: size }, (_, at) => axisValue(axis, at));
-  throw new MosaicError("invalid_argument", `these are ${size} numbers; there are at most ${MOST_TRIALS} trials`);
+  throw new MosaicError(
+    "invalid_argument",
+    `these are ${size} numbers; there are at most ${MOST_TRIALS} trials`,
+  );
 }
 
 /** Different points of a part, each tried with every seed. */
 function pointsOf({ axes, rows, draws }: Part): number {
-  return axes.reduce((product, axis) => product * axisSize(axis), 1) * (rows?.length ?? 1) * (draws?.count ?? 1);
+  return axes.reduce((product, axis) => product * axisSize(axis), 1) * (rows?.length ?? 1) *
+    (draws?.count ?? 1);
 }
 
-const trialsOf = (part: Part) => pointsOf(part) * (part.seeds === undefined ? 1 : axisSize(part.seeds));
+const trialsOf = (part: Part) =>
+  pointsOf(part) * (part.seeds === undefined ? 1 : axisSize(part.seeds));
 
 /** @throws MosaicError `invalid_argument` for none, or for more than the bound */
 export function trialCount(spec: Pick<SweepSpec, "parts">): number {
   const count = spec.parts.reduce((sum, part) => sum + trialsOf(part), 0);
   if (count >= 1 && count <= MOST_TRIALS) return count;
-  throw new MosaicError("invalid_argument", `the sweep has ${count} trials; it must have 1 to ${MOST_TRIALS}`, {
-    hint: "Give fewer values or seeds, or try a random sample: --random N --space NAME=choice(…).",
-  });
+  throw new MosaicError(
+    "invalid_argument",
+    `the sweep has ${count} trials; it must have 1 to ${MOST_TRIALS}`,
+    {
+      hint:
+        "Give fewer values or seeds, or try a random sample: --random N --space NAME=choice(…).",
+    },
+  );
 }
 
 /** Names that the sweep's trials have, in the order in which they were given. */
@@ -119,7 +133,9 @@ function valuesOf(part: Part, trial: number): Values {
   }
   if (draws !== undefined) {
     const draw = draws.from + rest % draws.count;
-    const values = new Map(draws.space.map((one) => [one.name, drawn(one.distribution, draws.seed, draw, one.name)]));
+    const values = new Map(
+      draws.space.map((one) => [one.name, drawn(one.distribution, draws.seed, draw, one.name)]),
+    );
     chosen.push(...withoutInactive(values, draws.when ?? []));
     rest = Math.floor(rest / draws.count);
   }
@@ -147,7 +163,10 @@ function withoutInactive(values: Values, when: readonly Condition[]): Values {
   return left;
 }
 
-/** Each draw of each name is independent of all others, so a sweep that is extended keeps its earlier draws. */
+/**
+ * Each draw of each name is independent of all others, so a sweep that is extended keeps its
+ * earlier draws.
+ */
 function drawn(distribution: Distribution, seed: number, draw: number, name: string): Value {
   return valueOf(distribution, chance(`${seed}:${draw}:${name}`));
 }

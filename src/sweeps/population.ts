@@ -1,12 +1,16 @@
 /**
- * Population based training: at a rung, a trial of the worst part gives its place to a further trial, which begins with the
- * checkpoint of one of the best and with that one's parameters, changed a little. Pure: the same log gives the same trials.
+ * Population based training: at a rung, a trial of the worst part gives its place to a further
+ * trial, which begins with the checkpoint of one of the best and with that one's parameters,
+ * changed a little. Pure: the same log gives the same trials.
  */
 import { axisValues, chance, valueOf, valuesAt } from "./points.ts";
 import type { Distribution, Origin, SweepSpec, Value } from "./spec.ts";
 import type { Goal, Report } from "./stopping.ts";
 
-/** How often a parameter is drawn anew, as if it were a first trial's, instead of being changed a little. */
+/**
+ * How often a parameter is drawn anew, as if it were a first trial's, instead of being changed a
+ * little.
+ */
 const ANEW = 0.25;
 const FACTORS = [0.8, 1.2] as const;
 
@@ -27,9 +31,14 @@ export function successorOf(
   trial: number,
 ): Successor | undefined {
   const sign = goal === "max" ? -1 : 1;
-  const better = earlier.filter(({ value }) => Number.isFinite(value) && !(sign * value >= sign * report.value))
+  const better = earlier.filter(({ value }) =>
+    Number.isFinite(value) && !(sign * value >= sign * report.value)
+  )
     .toSorted((a, b) => sign * (a.value - b.value) || a.trial - b.trial);
-  const best = better.slice(0, Math.max(1, Math.floor((earlier.length + 1) / spec.stop!.reduction)));
+  const best = better.slice(
+    0,
+    Math.max(1, Math.floor((earlier.length + 1) / spec.stop!.reduction)),
+  );
   const chosen = best[Math.floor(chance(`${trial}:from`) * best.length)];
   if (chosen === undefined) return undefined;
   const spaces = spacesOf(spec);
@@ -58,10 +67,14 @@ function spacesOf({ parts }: SweepSpec): Map<string, Distribution> {
     if (origins !== undefined) continue;
     const listed = new Map(axes.map((axis) => [axis.name, axisValues(axis)]));
     for (const row of rows ?? []) {
-      for (const [name, value] of Object.entries(row)) listed.set(name, [...listed.get(name) ?? [], value]);
+      for (const [name, value] of Object.entries(row)) {
+        listed.set(name, [...listed.get(name) ?? [], value]);
+      }
     }
     for (const { name, distribution } of draws?.space ?? []) spaces.set(name, distribution);
-    for (const [name, values] of listed) if (!spaces.has(name)) spaces.set(name, { type: "choice", values });
+    for (const [name, values] of listed) {
+      if (!spaces.has(name)) spaces.set(name, { type: "choice", values });
+    }
   }
   return spaces;
 }
@@ -79,5 +92,7 @@ function changed(value: Value, space: Distribution | undefined, seed: string): V
   const within = Math.min(space.high, Math.max(space.low, number));
   if (space.type === "int") return Math.min(space.high, Math.max(space.low, Math.round(within)));
   const { quantum } = space;
-  return Number((quantum === undefined ? within : Math.round(within / quantum) * quantum).toPrecision(6));
+  return Number(
+    (quantum === undefined ? within : Math.round(within / quantum) * quantum).toPrecision(6),
+  );
 }

@@ -1,16 +1,24 @@
-/** Retries trials of a sweep: those that failed, or some that a person names, such as stopped ones that are to go on. */
+/**
+ * Retries trials of a sweep: those that failed, or some that a person names, such as stopped ones
+ * that are to go on.
+ */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { yieldToOthers } from "../base/time/sleep.ts";
 import type { Registry } from "../registry/registry.ts";
 
-/** Trials of which the failed ones are retried before others have their turn: each is a commit, and there may be 100 000. */
+/**
+ * Trials of which the failed ones are retried before others have their turn: each is a commit, and
+ * there may be 100 000.
+ */
 const AT_ONCE = 100;
 
 /**
  * As many as the sweep may have at once.
  * @param trials their numbers; undefined: those that failed
- * @param retry a run, or throws @param onRetried called before others have their turn, after some were retried
- * @throws MosaicError once all were tried, if some cannot be retried: with the code of the first of them
+ * @param retry a run, or throws @param onRetried called before others have their turn, after some
+ * were retried
+ * @throws MosaicError once all were tried, if some cannot be retried: with the code of the first of
+ * them
  */
 export async function retryTrials(
   { sweeps }: Pick<Registry, "sweeps">,

@@ -1,4 +1,7 @@
-/** What a sweep is: a run's config with templates, and the parts of its points. Stored as JSON; src/sweeps/points.ts counts. */
+/**
+ * What a sweep is: a run's config with templates, and the parts of its points. Stored as JSON;
+ * src/sweeps/points.ts counts.
+ */
 import { z } from "zod";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { parsedJson } from "../base/text/json_text.ts";
@@ -17,7 +20,10 @@ export const MOST_NAMES = 500;
 /** Names that a sweep gives its trials itself. */
 export const OWN_NAMES = ["sweep", "trial"];
 
-const name = z.string().regex(/^[A-Za-z_][\w.:/-]{0,199}$/, "must be a name: letters, digits, and . _ : / -")
+const name = z.string().regex(
+  /^[A-Za-z_][\w.:/-]{0,199}$/,
+  "must be a name: letters, digits, and . _ : / -",
+)
   .refine((text) => !OWN_NAMES.includes(text), "is a name that every trial has already");
 const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 /** What a program gets: a text as it was written, or a JSON value. */
@@ -29,10 +35,18 @@ const axis = z.strictObject({
   values: z.array(value).min(1).max(MOST_TRIALS).optional(),
   /** Whole numbers: from, to (inclusive), step. */
   ranges: z.array(z.tuple([z.int(), z.int(), z.int().min(1)])).min(1).max(1000).optional(),
-}).refine(({ values, ranges }) => (values === undefined) !== (ranges === undefined), "needs values or ranges");
+}).refine(
+  ({ values, ranges }) => (values === undefined) !== (ranges === undefined),
+  "needs values or ranges",
+);
 
 const distribution = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("uniform"), low: z.number(), high: z.number(), quantum: z.number().optional() }),
+  z.strictObject({
+    type: z.literal("uniform"),
+    low: z.number(),
+    high: z.number(),
+    quantum: z.number().optional(),
+  }),
   z.strictObject({
     type: z.literal("log"),
     low: z.number().positive(),
@@ -69,12 +83,16 @@ const part = z.strictObject({
   }).optional(),
   /** All points are tried with the first, then all with the next. */
   seeds: axis.optional(),
-  /** Further seeds of a point of an earlier part, which early stopping leaves alone: who is left would say too much of it. */
+  /**
+   * Further seeds of a point of an earlier part, which early stopping leaves alone: who is left
+   * would say too much of it.
+   */
   unstopped: z.literal(true).optional(),
 }).refine(
   ({ origins, rows, axes, draws, seeds }) =>
     origins === undefined ||
-    (origins.length === rows?.length && axes.length === 0 && draws === undefined && seeds === undefined),
+    (origins.length === rows?.length && axes.length === 0 && draws === undefined &&
+      seeds === undefined),
   "has origins for other trials than its rows",
 );
 
@@ -83,18 +101,29 @@ export const OVER = ["trial", "point", "mean", "median", "iqm"] as const;
 
 const stop = z.strictObject({
   rule: z.enum(["asha", "hyperband", "median", "pbt", "optimizer"]),
-  /** What rungs count: `step` of the worker, `points` of the metric, seconds of running `time`, or a metric such as epoch. */
+  /**
+   * What rungs count: `step` of the worker, `points` of the metric, seconds of running `time`, or a
+   * metric such as epoch.
+   */
   unit: z.string().min(1).max(1000),
   /** First rung. */
   min: z.int().min(1),
   /** No rung lies at or beyond it. */
   max: z.int().min(2),
-  /** Each rung lies this many times further than the one before, and one trial in as many goes on. */
+  /**
+   * Each rung lies this many times further than the one before, and one trial in as many goes on.
+   */
   reduction: z.number().min(1.1).max(100),
   brackets: z.int().min(1).max(10),
-  /** What is ranked: each trial by itself (the default), or points by a value over their seeds; `point` is the mean. */
+  /**
+   * What is ranked: each trial by itself (the default), or points by a value over their seeds;
+   * `point` is the mean.
+   */
   over: z.enum(OVER).optional(),
-  /** So many trials at most wait at their rung, paused, until it is known whether they go on; none if it is not given. */
+  /**
+   * So many trials at most wait at their rung, paused, until it is known whether they go on; none
+   * if it is not given.
+   */
   hold: z.int().min(1).max(1000).optional(),
 }).refine(({ min, max }) => min < max, "needs a first rung below its end");
 
@@ -105,7 +134,10 @@ export const SPEC = z.strictObject({
   ),
   /** The config of every trial; {NAME} in its texts is a parameter's value. */
   config: z.record(z.string(), z.unknown()),
-  /** How parameters reach the program that no template names: not at all (an error), as --name=value, or as name=value. */
+  /**
+   * How parameters reach the program that no template names: not at all (an error), as
+   * --name=value, or as name=value.
+   */
   pass: z.enum(["templates", "flags", "hydra"]),
   parts: z.array(part).min(1).max(1000),
   max_parallel: z.int().min(1).max(10_000).optional(),
@@ -115,7 +147,8 @@ export const SPEC = z.strictObject({
     steps: z.int().min(1).optional(),
     runs: z.int().min(1).optional(),
   }),
-  metric: z.strictObject({ name: z.string().min(1).max(1000), goal: z.enum(["max", "min"]) }).optional(),
+  metric: z.strictObject({ name: z.string().min(1).max(1000), goal: z.enum(["max", "min"]) })
+    .optional(),
   stop: stop.optional(),
 }).refine((spec) => spec.stop === undefined || spec.metric !== undefined, "stop needs a metric");
 
@@ -157,15 +190,22 @@ export function extensionFrom(json: string): z.infer<typeof EXTENSION> {
 
 /** The numbers of the trials that are to be retried. @throws as `specFrom` */
 export function retriedFrom(json: string): number[] {
-  return fitting(z.strictObject({ trials: z.array(whole).min(1).max(MOST_TRIALS) }), parsed(json)).trials;
+  return fitting(z.strictObject({ trials: z.array(whole).min(1).max(MOST_TRIALS) }), parsed(json))
+    .trials;
 }
 
-/** The trial that an optimizer ends, and the rung at which it has decided that. @throws as `specFrom` */
+/**
+ * The trial that an optimizer ends, and the rung at which it has decided that. @throws as
+ * `specFrom`
+ */
 export function prunedFrom(json: string): { trial: number; rung: number } {
   return fitting(z.strictObject({ trial: whole, rung: z.int().min(1) }), parsed(json));
 }
 
-/** What is stored of it. @throws as `specFrom`, which could not read a longer text: "1e20" has 21 digits there */
+/**
+ * What is stored of it. @throws as `specFrom`, which could not read a longer text: "1e20" has 21
+ * digits there
+ */
 export function specText(spec: SweepSpec): string {
   return requireShort(JSON.stringify(spec));
 }
@@ -180,14 +220,18 @@ function parsed(json: string): unknown {
   try {
     return parsedJson(json);
   } catch (error) {
-    throw new MosaicError("invalid_argument", `the sweep is no JSON: ${messageOf(error)}`, { cause: error });
+    throw new MosaicError("invalid_argument", `the sweep is no JSON: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 
 function fitting<T>(schema: z.ZodType<T>, given: unknown): T {
   const { success, data, error } = schema.safeParse(given);
   if (success) return data;
-  const wrong = error.issues.slice(0, 20).map(({ path, message }) => `${path.join(".") || "the sweep"}: ${message}`);
+  const wrong = error.issues.slice(0, 20).map(({ path, message }) =>
+    `${path.join(".") || "the sweep"}: ${message}`
+  );
   throw new MosaicError("invalid_argument", wrong.join("; "));
 }
 
@@ -197,8 +241,14 @@ export const EVENLY: readonly StopRule["rule"][] = ["median", "pbt", "optimizer"
 /** @throws as `specFrom` */
 export function checked(given: unknown): SweepSpec {
   const data = fitting(SPEC, given);
-  if (data.stop !== undefined && EVENLY.includes(data.stop.rule) && data.stop.max / data.stop.min > MOST_RUNGS) {
-    throw new MosaicError("invalid_argument", `stop.min: more than ${MOST_RUNGS} rungs up to ${data.stop.max}`);
+  if (
+    data.stop !== undefined && EVENLY.includes(data.stop.rule) &&
+    data.stop.max / data.stop.min > MOST_RUNGS
+  ) {
+    throw new MosaicError(
+      "invalid_argument",
+      `stop.min: more than ${MOST_RUNGS} rungs up to ${data.stop.max}`,
+    );
   }
   return data;
 }

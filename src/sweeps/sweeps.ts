@@ -1,8 +1,11 @@
 /**
- * The sweeps of a daemon: makes trials while there are places, stops those that early stopping ends, and enters the end. It
- * keeps nothing that is not in the registry, so the next daemon continues where this one died:
- * - a trial and its run are entered in one transaction; a trial's run is a pure function of the sweep and its number
- * - a decision to stop a trial is entered before the trial is cancelled, and carried out by whoever finds it
+ * The sweeps of a daemon: makes trials while there are places, stops those that early stopping
+ * ends, and enters the end. It keeps nothing that is not in the registry, so the next daemon
+ * continues where this one died:
+ * - a trial and its run are entered in one transaction; a trial's run is a pure function of the
+ *   sweep and its number
+ * - a decision to stop a trial is entered before the trial is cancelled, and carried out by whoever
+ *   finds it
  * - a cancelled sweep is `cancelling` until all its live trials have been asked to end
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -73,7 +76,15 @@ export interface SweepsHost {
   retry(runId: string): void;
 }
 
-export const ACTIONS = ["pause", "resume", "cancel", "retry_failed", "retry", "prune", "extend"] as const;
+export const ACTIONS = [
+  "pause",
+  "resume",
+  "cancel",
+  "retry_failed",
+  "retry",
+  "prune",
+  "extend",
+] as const;
 
 export class Sweeps {
   readonly #host: SweepsHost;
@@ -120,7 +131,10 @@ export class Sweeps {
   create(specJson: string, sweepId: string, anyName: boolean, submitter: string): SweepRow {
     const { registry, log, check } = this.#host;
     if (sweepId !== "" && !isUlid(sweepId)) {
-      throw new MosaicError("invalid_argument", `sweep_id ${JSON.stringify(sweepId)} is not a ULID`);
+      throw new MosaicError(
+        "invalid_argument",
+        `sweep_id ${JSON.stringify(sweepId)} is not a ULID`,
+      );
     }
     const known = registry.sweeps.get(sweepId);
     if (known !== undefined) return known;
@@ -129,19 +143,27 @@ export class Sweeps {
     }
     const given = this.#pinned(specFrom(specJson));
     let spec = given;
-    for (let n = 2; anyName && registry.sweeps.hasName(spec.name); n++) spec = { ...given, name: `${given.name}-${n}` };
+    for (let n = 2; anyName && registry.sweeps.hasName(spec.name); n++) {
+      spec = { ...given, name: `${given.name}-${n}` };
+    }
     const trials = trialCount(spec);
     requireFewNames(spec);
     const id = sweepId === "" ? newUlid() : sweepId;
     check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
-    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: this.#textOf(spec, id) });
+    const row = registry.sweeps.insert({
+      sweepId: id,
+      name: spec.name,
+      submitter,
+      specJson: this.#textOf(spec, id),
+    });
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
   }
 
   /**
-   * What the whole sweep waits for: "@last" and "+2h" mean what they mean now, not when a trial is made.
+   * What the whole sweep waits for: "@last" and "+2h" mean what they mean now, not when a trial is
+   * made.
    * @throws MosaicError for a predecessor that is not known
    */
   #pinned(spec: SweepSpec): SweepSpec {
@@ -154,7 +176,9 @@ export class Sweeps {
     };
     const queue = {
       ...metadata?.queue,
-      ...(Array.isArray(after) ? { after: after.map((one, at) => this.#host.predecessor(String(one), at)) } : {}),
+      ...(Array.isArray(after)
+        ? { after: after.map((one, at) => this.#host.predecessor(String(one), at)) }
+        : {}),
       ...(begin === undefined ? {} : { begin: moment(begin) }),
       ...(deadline === undefined ? {} : { deadline: moment(deadline) }),
     };
@@ -181,7 +205,10 @@ export class Sweeps {
     return spec;
   }
 
-  /** Kept until the spec changes: a list has a thousand of them, each of which may have megabytes of points. */
+  /**
+   * Kept until the spec changes: a list has a thousand of them, each of which may have megabytes of
+   * points.
+   */
   outlineOf(row: SweepRow): SpecOutline {
     const known = this.#outlines.get(row.sweepId) ?? specOutline(this.specOf(row));
     this.#outlines.set(row.sweepId, known);
@@ -190,14 +217,18 @@ export class Sweeps {
 
   /**
    * @param extension of `extend`, or the trials of `retry`, as JSON
-   * @throws MosaicError `failed_precondition` for a change that the sweep's state does not allow, and where trials could not be
-   * retried, `invalid_argument`
+   * @throws MosaicError `failed_precondition` for a change that the sweep's state does not allow,
+   * and where trials could not be retried, `invalid_argument`
    */
   change(row: SweepRow, action: string, extension: string): SweepRow | Promise<SweepRow> {
     const { registry, log } = this.#host;
     const { sweeps } = registry;
     const refuse = (what: string, hint: string) => {
-      throw new MosaicError("failed_precondition", `sweep ${row.name} is ${row.state} and cannot be ${what}`, { hint });
+      throw new MosaicError(
+        "failed_precondition",
+        `sweep ${row.name} is ${row.state} and cannot be ${what}`,
+        { hint },
+      );
     };
     log.info({ sweep: row.name, action }, "sweep is changed");
     switch (action) {
@@ -207,7 +238,9 @@ export class Sweeps {
         return sweeps.change(row.sweepId, { state: "paused" });
       case "resume":
         if (row.state === "running") return row;
-        if (row.state === "finished") refuse("resumed", `To try more: mosaic sweep extend ${row.name}`);
+        if (row.state === "finished") {
+          refuse("resumed", `To try more: mosaic sweep extend ${row.name}`);
+        }
         return this.#begin(sweeps.change(row.sweepId, { state: "running" }));
       case "cancel":
         if (row.state === "finished") refuse("cancelled", "All its trials have ended.");
@@ -220,9 +253,14 @@ export class Sweeps {
       case "prune": {
         const { trial, rung } = prunedFrom(extension);
         if (this.specOf(row).stop?.rule !== "optimizer") {
-          throw new MosaicError("failed_precondition", `no optimizer decides who of sweep ${row.name} is stopped`, {
-            hint: "Such a sweep begins with --optimizer --stop optimizer:min=STEPS. One trial: mosaic cancel RUN",
-          });
+          throw new MosaicError(
+            "failed_precondition",
+            `no optimizer decides who of sweep ${row.name} is stopped`,
+            {
+              hint:
+                "Such a sweep begins with --optimizer --stop optimizer:min=STEPS. One trial: mosaic cancel RUN",
+            },
+          );
         }
         const live = registry.sweeps.live().filter(({ sweepId }) => sweepId === row.sweepId);
         this.#judge.prune(row, live, trial, rung);
@@ -246,17 +284,27 @@ export class Sweeps {
         requireFewNames(extended);
         const before = trialCount(spec);
         if (trialCount(extended) > before) {
-          this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
+          this.#host.check(
+            JSON.stringify(trialConfig(extended, row.sweepId, before)),
+            row.submitter,
+          );
         }
         const state = row.state === "finished" ? "running" : row.state;
-        const changed = sweeps.change(row.sweepId, { specJson: this.#textOf(extended, row.sweepId), state });
+        const changed = sweeps.change(row.sweepId, {
+          specJson: this.#textOf(extended, row.sweepId),
+          state,
+        });
         this.#specChanged(row.sweepId);
         return this.#begin(changed);
       }
       default:
-        throw new MosaicError("invalid_argument", `action is "${action}".${didYouMean(action, ACTIONS)}`, {
-          hint: `It is one of ${ACTIONS.join(", ")}.`,
-        });
+        throw new MosaicError(
+          "invalid_argument",
+          `action is "${action}".${didYouMean(action, ACTIONS)}`,
+          {
+            hint: `It is one of ${ACTIONS.join(", ")}.`,
+          },
+        );
     }
   }
 
@@ -273,20 +321,30 @@ export class Sweeps {
     throw new MosaicError(
       "resource_exhausted",
       `sweeps that have not finished would have more than ${UNFINISHED_BYTES >> 20} MiB of points`,
-      { hint: "Wait until one has finished, cancel one, or name files of values instead of long values." },
+      {
+        hint:
+          "Wait until one has finished, cancel one, or name files of values instead of long values.",
+      },
     );
   }
 
-  /** Its runs stay, with their tag. @throws MosaicError `failed_precondition` while it has something to do or trials live */
+  /**
+   * Its runs stay, with their tag. @throws MosaicError `failed_precondition` while it has something
+   * to do or trials live
+   */
   delete(row: SweepRow): void {
     const { registry, log } = this.#host;
     const { sweepId, name, state } = row;
     const live = registry.sweeps.live().filter((one) => one.sweepId === sweepId).length;
     if ((state !== "finished" && state !== "cancelled") || live > 0) {
       const trials = live === 0 ? "" : `, and ${live} of its trials wait or run`;
-      throw new MosaicError("failed_precondition", `sweep ${name} is ${state}${trials}: it cannot be deleted`, {
-        hint: `End it first: mosaic sweep cancel ${name}`,
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `sweep ${name} is ${state}${trials}: it cannot be deleted`,
+        {
+          hint: `End it first: mosaic sweep cancel ${name}`,
+        },
+      );
     }
     registry.sweeps.delete(sweepId);
     this.#specChanged(sweepId);
@@ -302,7 +360,9 @@ export class Sweeps {
     const which = { sweepId, name, maxParallel, ...(trials === undefined ? {} : { trials }) };
     await retryTrials(this.#host.registry, which, this.#host.retry, () => {
       // Those that run again are the sweep's, whatever becomes of the others.
-      if (sweeps.get(sweepId)?.state === "finished") this.#begin(sweeps.change(sweepId, { state: "running" }));
+      if (sweeps.get(sweepId)?.state === "finished") {
+        this.#begin(sweeps.change(sweepId, { state: "running" }));
+      }
     });
     return sweeps.get(sweepId)!;
   }
@@ -335,7 +395,10 @@ export class Sweeps {
     }
   }
 
-  /** @returns whether to go on at once, to watch curves, to wait for a change, or that no sweep is left */
+  /**
+   * @returns whether to go on at once, to watch curves, to wait for a change, or that no sweep is
+   * left
+   */
   #pass(): "again" | "watch" | "wait" | "idle" {
     const { registry, log } = this.#host;
     const found = new Set<"again" | "watch">();
@@ -350,7 +413,9 @@ export class Sweeps {
           this.#troubles.delete(row.sweepId);
         } catch (error) {
           const why = messageOf(error);
-          if (this.#troubles.get(row.sweepId) !== why) log.warn({ sweep: row.name, error: why }, "sweep waits");
+          if (this.#troubles.get(row.sweepId) !== why) {
+            log.warn({ sweep: row.name, error: why }, "sweep waits");
+          }
           this.#troubles.set(row.sweepId, why);
         }
       }
@@ -387,13 +452,16 @@ export class Sweeps {
     const held = this.#judge.held(sweepId);
     const busy = live.length - held;
     const places = (spec.max_parallel ?? this.#host.parallel()) - busy;
-    const room = () => Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))) - busy;
+    const room = () =>
+      Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))) - busy;
     const began = performance.now();
     const isLate = () => performance.now() - began > MAKING_MS;
     let made = 0;
     let known: ReturnType<typeof spentOf> | undefined;
     const spent = (made: number) => (known ??= spentOf(this.#host, row, spec))(made);
-    while (row.nextTrial + made < total && made < Math.min(places, room(), MADE_AT_ONCE) && !isLate()) {
+    while (
+      row.nextTrial + made < total && made < Math.min(places, room(), MADE_AT_ONCE) && !isLate()
+    ) {
       if (spent(made) !== undefined) break;
       this.#make(row, spec, row.nextTrial + made++);
     }
@@ -411,7 +479,9 @@ export class Sweeps {
     return "wait";
   }
 
-  /** @throws MosaicError `failed_precondition` if the trial that it goes on from has none any more */
+  /**
+   * @throws MosaicError `failed_precondition` if the trial that it goes on from has none any more
+   */
   #checkpointFor(row: SweepRow, spec: SweepSpec, trial: number): string | undefined {
     const { registry, checkpointOf } = this.#host;
     const origin = originOf(spec, trial);
@@ -419,7 +489,10 @@ export class Sweeps {
     const [from] = registry.sweeps.trials(row.sweepId, origin.trial, 1);
     const path = from?.runId == null || from.state === null ? undefined : checkpointOf(from.runId);
     if (path !== undefined) return path;
-    throw new MosaicError("failed_precondition", `trial ${origin.trial} has no checkpoint any more to go on from`);
+    throw new MosaicError(
+      "failed_precondition",
+      `trial ${origin.trial} has no checkpoint any more to go on from`,
+    );
   }
 
   /** @throws MosaicError for trouble that passes: a full disk, a full queue */
@@ -430,7 +503,10 @@ export class Sweeps {
       const runId = trialRunId(row.sweepId, trial);
       const config = trialConfig(spec, row.sweepId, trial, this.#checkpointFor(row, spec, trial));
       const configJson = JSON.stringify(config);
-      this.#largest.set(row.sweepId, Math.max(configJson.length, this.#largest.get(row.sweepId) ?? 0));
+      this.#largest.set(
+        row.sweepId,
+        Math.max(configJson.length, this.#largest.get(row.sweepId) ?? 0),
+      );
       submit(configJson, runId, row.submitter, of);
     } catch (error) {
       const passes = !(error instanceof MosaicError) ||
@@ -443,15 +519,30 @@ export class Sweeps {
 }
 
 /** The point of a trial, which gets further seeds. @throws MosaicError `invalid_argument` */
-function partLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, given: Pieces): Part {
-  if (like >= nextTrial) throw new MosaicError("invalid_argument", `sweep ${name} has no trial ${like}`);
-  const { axes, space, rows, random, seeds } = given;
-  if (seeds === undefined || axes.length + space.length > 0 || rows !== undefined || random !== undefined) {
-    throw new MosaicError("invalid_argument", "further trials of one point differ in their seeds only", {
-      hint: "Give --seeds, and no other values.",
-    });
+function partLike(
+  { name, nextTrial }: SweepRow,
+  spec: SweepSpec,
+  like: number,
+  given: Pieces,
+): Part {
+  if (like >= nextTrial) {
+    throw new MosaicError("invalid_argument", `sweep ${name} has no trial ${like}`);
   }
-  const isSeed = (name: string) => name === seeds.name || spec.parts.some((part) => part.seeds?.name === name);
+  const { axes, space, rows, random, seeds } = given;
+  if (
+    seeds === undefined || axes.length + space.length > 0 || rows !== undefined ||
+    random !== undefined
+  ) {
+    throw new MosaicError(
+      "invalid_argument",
+      "further trials of one point differ in their seeds only",
+      {
+        hint: "Give --seeds, and no other values.",
+      },
+    );
+  }
+  const isSeed = (name: string) =>
+    name === seeds.name || spec.parts.some((part) => part.seeds?.name === name);
   const row = Object.fromEntries([...valuesAt(spec, like)].filter(([name]) => !isSeed(name)));
   return { axes: [], rows: [row], seeds, unstopped: true };
 }
@@ -460,5 +551,8 @@ function partLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, 
 function requireFewNames(spec: SweepSpec): void {
   const { length } = namesOf(spec);
   if (length <= MOST_NAMES) return;
-  throw new MosaicError("invalid_argument", `the sweep has ${length} parameters; it must have at most ${MOST_NAMES}`);
+  throw new MosaicError(
+    "invalid_argument",
+    `the sweep has ${length} parameters; it must have at most ${MOST_NAMES}`,
+  );
 }

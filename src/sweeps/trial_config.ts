@@ -18,7 +18,10 @@ export function meaningOf(value: Value): Value {
   return typeof value === "string" ? typed(value) : value;
 }
 
-/** {NAME} for known names only: braces of shells, file names and JSON stay. {{NAME}} stands for {NAME} itself. */
+/**
+ * {NAME} for known names only: braces of shells, file names and JSON stay. {{NAME}} stands for
+ * {NAME} itself.
+ */
 const TEMPLATE = /\{\{([A-Za-z_][\w.:/-]*)\}\}|\{([A-Za-z_][\w.:/-]*)\}/g;
 
 interface Filling {
@@ -26,11 +29,16 @@ interface Filling {
   /** Names of parameters that other trials have. */
   absent: ReadonlySet<string>;
   used: Set<string>;
-  /** Characters that values may still take: a template of three characters can stand for a million, any number of times. */
+  /**
+   * Characters that values may still take: a template of three characters can stand for a million,
+   * any number of times.
+   */
   room: number;
 }
 
-/** @throws MosaicError `invalid_argument` for values that make a config larger than the sweep may be */
+/**
+ * @throws MosaicError `invalid_argument` for values that make a config larger than the sweep may be
+ */
 function taken(text: string, filling: Filling): string {
   filling.room -= text.length;
   if (filling.room >= 0) return text;
@@ -60,14 +68,19 @@ function namesAbsent(json: unknown, { absent }: Filling): boolean {
   return [...json.matchAll(TEMPLATE)].some(([, , name]) => name !== undefined && absent.has(name));
 }
 
-/** Without such words, and without the option before each: `--momentum {momentum}` goes as a whole. */
+/**
+ * Without such words, and without the option before each: `--momentum {momentum}` goes as a whole.
+ */
 function withoutAbsent(words: readonly unknown[], filling: Filling): unknown[] {
   const gone = words.map((word) => namesAbsent(word, filling));
   const isOption = (word: unknown) => typeof word === "string" && /^--?[A-Za-z][^=\s]*$/.test(word);
   return words.filter((word, i) => !gone[i] && !(gone[i + 1] && isOption(word)));
 }
 
-/** @param words texts stay texts: arguments, and values of variables. Elsewhere "{lr}" alone becomes the value itself. */
+/**
+ * @param words texts stay texts: arguments, and values of variables. Elsewhere "{lr}" alone becomes
+ * the value itself.
+ */
 function fill(json: unknown, filling: Filling, words: boolean): unknown {
   if (typeof json === "string") {
     const alone = /^\{([A-Za-z_][\w.:/-]*)\}$/.exec(json)?.[1];
@@ -77,7 +90,9 @@ function fill(json: unknown, filling: Filling, words: boolean): unknown {
     taken(textOf(known), filling);
     return meaningOf(known);
   }
-  if (Array.isArray(json)) return withoutAbsent(json, filling).map((one) => fill(one, filling, words));
+  if (Array.isArray(json)) {
+    return withoutAbsent(json, filling).map((one) => fill(one, filling, words));
+  }
   if (typeof json !== "object" || json === null) return json;
   return Object.fromEntries(
     Object.entries(json).filter(([, one]) => !namesAbsent(one, filling)).map((
@@ -96,7 +111,12 @@ const objectIn = (parent: Json, key: string): Json => ({ ...(parent[key] as Json
  * @param resumeFrom the checkpoint of another trial that it begins with
  * @throws MosaicError `invalid_argument` for a parameter that would not reach the program
  */
-export function trialConfig(spec: SweepSpec, sweepId: string, trial: number, resumeFrom?: string): Json {
+export function trialConfig(
+  spec: SweepSpec,
+  sweepId: string,
+  trial: number,
+  resumeFrom?: string,
+): Json {
   const values = valuesAt(spec, trial);
   const own: [string, Value][] = [["sweep", spec.name], ["trial", trial]];
   const filling: Filling = {
@@ -112,11 +132,17 @@ export function trialConfig(spec: SweepSpec, sweepId: string, trial: number, res
   const left = [...values].filter(([name]) => !filling.used.has(name));
   if (left.length > 0 && spec.pass === "templates") throw notPassed(left[0]![0], spec);
   if (left.length > 0) {
-    const words = left.map(([name, value]) => `${spec.pass === "flags" ? "--" : ""}${name}=${textOf(value)}`);
+    const words = left.map(([name, value]) =>
+      `${spec.pass === "flags" ? "--" : ""}${name}=${textOf(value)}`
+    );
     const worker = objectIn(metadata, "worker");
     const ofWorker = metadata.worker !== undefined;
-    if (ofWorker) metadata.worker = { ...worker, arguments: [...wordsOf(worker.arguments), ...words] };
-    if (!ofWorker || config.arguments !== undefined) config.arguments = [...wordsOf(config.arguments), ...words];
+    if (ofWorker) {
+      metadata.worker = { ...worker, arguments: [...wordsOf(worker.arguments), ...words] };
+    }
+    if (!ofWorker || config.arguments !== undefined) {
+      config.arguments = [...wordsOf(config.arguments), ...words];
+    }
   }
   metadata.parameters = {
     ...objectIn(metadata, "parameters"),

@@ -1,4 +1,7 @@
-/** The words with which people describe sweeps, on the command line and in files. Pure; errors name the word. */
+/**
+ * The words with which people describe sweeps, on the command line and in files. Pure; errors name
+ * the word.
+ */
 import { MosaicError } from "../base/errors.ts";
 import { parseDuration } from "../base/text/format.ts";
 import { didYouMean } from "../base/text/nearest.ts";
@@ -48,7 +51,10 @@ function items(text: string): string[] {
   return found;
 }
 
-/** A word of a list: a JSON list, object or quoted text is that value; anything else stays as it is written. */
+/**
+ * A word of a list: a JSON list, object or quoted text is that value; anything else stays as it is
+ * written.
+ */
 function wordValue(word: string): Value {
   if (!/^["[{]/.test(word)) return word;
   try {
@@ -65,9 +71,13 @@ function rangesOf(text: string): [number, number, number][] | undefined {
   const found = text.split(",").map((one): [number, number, number] | undefined => {
     if (/^\s*-?\d+\s*$/.test(one)) return [Number(one), Number(one), 1];
     const [, from, to, step = "1"] = RANGE.exec(one.trim()) ?? [];
-    return from === undefined || Number(step) < 1 ? undefined : [Number(from), Number(to), Number(step)];
+    return from === undefined || Number(step) < 1
+      ? undefined
+      : [Number(from), Number(to), Number(step)];
   });
-  return found.some((one) => one === undefined || one[0] > one[1]) ? undefined : found as [number, number, number][];
+  return found.some((one) => one === undefined || one[0] > one[1])
+    ? undefined
+    : found as [number, number, number][];
 }
 
 /** `lr=1e-3,3e-4`, `layers=1..4` */
@@ -82,19 +92,30 @@ export function gridAxis(text: string): Axis {
 export function wholeAxis(name: string, text: string): Axis {
   const ranges = rangesOf(text);
   if (ranges !== undefined) return { name, ranges };
-  throw refused(`"${text}" names no whole numbers`, "Write them as 1..8, as 1,2,5, or as 0..100:10.");
+  throw refused(
+    `"${text}" names no whole numbers`,
+    "Write them as 1..8, as 1,2,5, or as 0..100:10.",
+  );
 }
 
 /** `0-99%8`: 100 trials, at most 8 at once. */
 export function arrayWords(text: string): { axis: Axis; parallel: number | undefined } {
   const [, indices = text, parallel] = /^([^%]*)(?:%(\d+))?$/.exec(text) ?? [];
-  if (parallel !== undefined && Number(parallel) < 1) throw refused(`"${text}" lets no trial run: give at least %1`);
-  return { axis: wholeAxis("index", indices), parallel: parallel === undefined ? undefined : Number(parallel) };
+  if (parallel !== undefined && Number(parallel) < 1) {
+    throw refused(`"${text}" lets no trial run: give at least %1`);
+  }
+  return {
+    axis: wholeAxis("index", indices),
+    parallel: parallel === undefined ? undefined : Number(parallel),
+  };
 }
 
 const DISTRIBUTIONS = ["uniform", "log", "int", "choice"] as const;
 
-/** `lr=log(1e-5,1e-2)`, `layers=int(1,4)`, `drop=uniform(0,0.5)`, `act=choice(relu,tanh)`, `lr=log(1e-5,1e-2,1e-5)` with a quantum */
+/**
+ * `lr=log(1e-5,1e-2)`, `layers=int(1,4)`, `drop=uniform(0,0.5)`, `act=choice(relu,tanh)`,
+ * `lr=log(1e-5,1e-2,1e-5)` with a quantum
+ */
 export function spaceOf(text: string): { name: string; distribution: Distribution } {
   const [name, rest] = assignment(text, "NAME=log(LOW,HIGH)");
   return { name, distribution: distributionOf(rest, name) };
@@ -117,18 +138,26 @@ export function distributionOf(text: string, name: string): Distribution {
   const numbers = words.map((word) => typed(word));
   const [low, high, quantum] = numbers;
   if (
-    typeof low !== "number" || typeof high !== "number" || numbers.length > (known === "int" ? 2 : 3) ||
+    typeof low !== "number" || typeof high !== "number" ||
+    numbers.length > (known === "int" ? 2 : 3) ||
     (quantum !== undefined && !(typeof quantum === "number" && quantum > 0))
   ) {
     throw refused(`${name}: "${text}" needs two numbers: ${known}(LOW,HIGH)`);
   }
   if (low > high) throw refused(`${name}: "${text}" begins above its end`);
-  if (known === "log" && low <= 0) throw refused(`${name}: "${text}": a logarithmic range begins above 0`);
+  if (known === "log" && low <= 0) {
+    throw refused(`${name}: "${text}": a logarithmic range begins above 0`);
+  }
   if (known === "int") {
     if (Number.isSafeInteger(low) && Number.isSafeInteger(high)) return { type: "int", low, high };
     throw refused(`${name}: "${text}" needs whole numbers`);
   }
-  return { type: known, low, high, ...(quantum === undefined ? {} : { quantum: quantum as number }) };
+  return {
+    type: known,
+    low,
+    high,
+    ...(quantum === undefined ? {} : { quantum: quantum as number }),
+  };
 }
 
 /** Points as rows of a CSV file with a header, or as JSON lines. @param file for messages */
@@ -164,7 +193,9 @@ function csvRows(text: string, file: string): Record<string, Value>[] {
   const table: { cells: string[]; line: number }[] = [];
   for (let at = 0, line = 1; at < bytes.length;) {
     const row = rowAt(bytes, at);
-    if (row === undefined) throw refused(`${file}:${line}: a quote that begins here is never closed`);
+    if (row === undefined) {
+      throw refused(`${file}:${line}: a quote that begins here is never closed`);
+    }
     if (row.cells.some((cell) => cell.trim() !== "")) table.push({ cells: row.cells, line });
     if (table.length > MOST_TRIALS + 1) throw tooMany(file);
     line += bytes.subarray(at, at + row.bytes).filter((byte) => byte === 10).length;
@@ -173,7 +204,9 @@ function csvRows(text: string, file: string): Record<string, Value>[] {
   const [header, ...rows] = table;
   return rows.map(({ cells, line }) => {
     if (cells.length !== header!.cells.length) {
-      throw refused(`${file}:${line}: ${cells.length} values, but the header has ${header!.cells.length} names`);
+      throw refused(
+        `${file}:${line}: ${cells.length} values, but the header has ${header!.cells.length} names`,
+      );
     }
     return Object.fromEntries(header!.cells.map((name, i) => [name.trim(), cells[i]!.trim()]));
   });
@@ -188,7 +221,10 @@ export function budgetOf(texts: readonly string[]): SweepSpec["budget"] {
     if (unit?.startsWith("step")) budget.steps = Number(amount!.replaceAll("_", ""));
     else if (unit !== undefined) budget.runs = Number(amount!.replaceAll("_", ""));
     else if (ms !== undefined && ms > 0) budget.seconds = ms / 1000;
-    else throw refused(`"${text}" is no budget`, "Write it as 24h (of running time), 5000000steps or 40runs.");
+    else {throw refused(
+        `"${text}" is no budget`,
+        "Write it as 24h (of running time), 5000000steps or 40runs.",
+      );}
   }
   return budget;
 }
@@ -196,7 +232,9 @@ export function budgetOf(texts: readonly string[]): SweepSpec["budget"] {
 /** `eval/mean_reward:max`; without a direction, the higher the better. */
 export function metricOf(text: string): NonNullable<SweepSpec["metric"]> {
   const [, name, goal] = /^([^]+?)(?::(max|min|maximize|minimize))?$/.exec(text) ?? [];
-  if (name === undefined) throw refused("the metric has no name", "Write it as NAME:max or NAME:min.");
+  if (name === undefined) {
+    throw refused("the metric has no name", "Write it as NAME:max or NAME:min.");
+  }
   return { name, goal: goal?.startsWith("min") ? "min" : "max" };
 }
 
@@ -218,9 +256,9 @@ export interface TrialLength {
 }
 
 /**
- * `asha`, `asha:min=1000,max=27000,reduction=3`, `asha:unit=time,min=5m,max=2h`, `asha:unit=epoch,max=50`,
- * `hyperband:max=27000,brackets=3`, `median:min=5%,max=20000`, `asha:max=27000,hold=4`,
- * `pbt:min=1000,max=20000`
+ * `asha`, `asha:min=1000,max=27000,reduction=3`, `asha:unit=time,min=5m,max=2h`,
+ * `asha:unit=epoch,max=50`, `hyperband:max=27000,brackets=3`, `median:min=5%,max=20000`,
+ * `asha:max=27000,hold=4`, `pbt:min=1000,max=20000`
  */
 export function stopOf(text: string, length: TrialLength): StopRule {
   const [word, rest = ""] = text.split(/:(.*)/s);
@@ -235,13 +273,18 @@ export function stopOf(text: string, length: TrialLength): StopRule {
   for (const one of rest === "" ? [] : rest.split(",")) {
     const [key, value] = assignment(one, `${rule}:max=STEPS`);
     const known = RULE_WORDS.find((word) => word === key);
-    if (known === undefined) throw refused(`${rule} has no "${key}".${didYouMean(key, RULE_WORDS)}`);
+    if (known === undefined) {
+      throw refused(`${rule} has no "${key}".${didYouMean(key, RULE_WORDS)}`);
+    }
     given[known] = value;
   }
   const unit = given.unit ?? "step";
   const meant = UNITS_MEANT[unit];
   if (meant !== undefined) {
-    throw refused(`${rule}: unit is "${unit}". Did you mean ${meant}?`, "It is step, points, time or a metric's name.");
+    throw refused(
+      `${rule}: unit is "${unit}". Did you mean ${meant}?`,
+      "It is step, points, time or a metric's name.",
+    );
   }
   const wrong = (key: string, form: string) =>
     refused(`${rule}: ${key} is "${given[key as "min"]}"; it must be ${form}`);
@@ -274,7 +317,9 @@ export function stopOf(text: string, length: TrialLength): StopRule {
     };
     throw refused(
       `${rule}: ${what[unit as keyof typeof what] ?? `how far ${unit} goes`} is not known`,
-      `Write it as ${rule}:${unit === "step" ? "max=100000" : `unit=${unit},max=${unit === "time" ? "2h" : "100"}`}.`,
+      `Write it as ${rule}:${
+        unit === "step" ? "max=100000" : `unit=${unit},max=${unit === "time" ? "2h" : "100"}`
+      }.`,
     );
   }
   const over = given.over === undefined ? undefined : OVER.find((one) => one === given.over);
@@ -283,10 +328,20 @@ export function stopOf(text: string, length: TrialLength): StopRule {
     throw wrong("over", alone ? "trial" : "trial, mean, median or iqm (over a point's seeds)");
   }
   const reduction = numberOf("reduction") ?? (rule === "pbt" ? 4 : 3);
-  const min = placeOf("min", max) ?? (alone ? Math.ceil(max / 10) : Math.ceil(max / reduction ** 3));
+  const min = placeOf("min", max) ??
+    (alone ? Math.ceil(max / 10) : Math.ceil(max / reduction ** 3));
   const brackets = numberOf("brackets") ?? (rule === "hyperband" ? 3 : 1);
-  if (min >= max) throw refused(`${rule}: the first rung (min, ${min}) must lie below the end (max, ${max})`);
-  const rungs = { rule, unit, min: Math.ceil(min), max: Math.ceil(max), reduction, brackets } as const;
+  if (min >= max) {
+    throw refused(`${rule}: the first rung (min, ${min}) must lie below the end (max, ${max})`);
+  }
+  const rungs = {
+    rule,
+    unit,
+    min: Math.ceil(min),
+    max: Math.ceil(max),
+    reduction,
+    brackets,
+  } as const;
   const hold = numberOf("hold");
   if (hold !== undefined && (alone || unit === "time")) {
     throw refused(
@@ -307,26 +362,39 @@ export function stopOf(text: string, length: TrialLength): StopRule {
 export function conditionOf(text: string): Condition {
   const [, name, rest] = /^\s*(\S+)\s+if\s+([^]+)$/.exec(text) ?? [];
   if (name === undefined) {
-    throw refused(`"${text}" is no condition`, "Write it as 'momentum if optimizer=sgd' or 'x if y=1,2'.");
+    throw refused(
+      `"${text}" is no condition`,
+      "Write it as 'momentum if optimizer=sgd' or 'x if y=1,2'.",
+    );
   }
   const { name: on, values, ranges } = gridAxis(rest!);
-  return { name, on, values: values ?? axisValues({ name: on, ...(ranges === undefined ? {} : { ranges }) }) };
+  return {
+    name,
+    on,
+    values: values ?? axisValues({ name: on, ...(ranges === undefined ? {} : { ranges }) }),
+  };
 }
 
 /**
- * The parts of a sweep with conditions: points that differ only in a parameter that they do not have are one point.
+ * The parts of a sweep with conditions: points that differ only in a parameter that they do not
+ * have are one point.
  * @throws as `partFrom`
  */
 export function partsFrom(pieces: Pieces): Part[] {
   const { when = [], ...others } = pieces;
   const whole = partFrom(others);
-  const [listed, drawn] = [whole.axes.map(({ name }) => name), whole.draws?.space.map(({ name }) => name) ?? []];
+  const [listed, drawn] = [
+    whole.axes.map(({ name }) => name),
+    whole.draws?.space.map(({ name }) => name) ?? [],
+  ];
   const known = [...listed, ...drawn];
   for (const { name, on } of when) {
     for (const one of [name, on]) {
       if (known.includes(one)) continue;
       throw refused(
-        `when: the sweep has no parameter ${one} with given or random values.${didYouMean(one, known)}`,
+        `when: the sweep has no parameter ${one} with given or random values.${
+          didYouMean(one, known)
+        }`,
         "Rows of --points may leave parameters out themselves.",
       );
     }
@@ -350,7 +418,8 @@ export function partsFrom(pieces: Pieces): Part[] {
 
 /** A part with the condition's parameter and one without it. */
 function divided(part: Part, { name, on, values }: Condition): Part[] {
-  const has = part.axes.some((axis) => axis.name === name) || part.draws?.space.some((one) => one.name === name);
+  const has = part.axes.some((axis) => axis.name === name) ||
+    part.draws?.space.some((one) => one.name === name);
   const axis = part.axes.find((axis) => axis.name === on);
   if (!has) return [part];
   const { draws, ...rest } = part;
@@ -363,25 +432,45 @@ function divided(part: Part, { name, on, values }: Condition): Part[] {
   // What it depends on is not there itself.
   if (axis === undefined) return [without(part.axes)];
   const all = axisValues(axis);
-  const [met, unmet] = [true, false].map((wanted) => all.filter((value) => isOneOf(value, values) === wanted));
+  const [met, unmet] = [true, false].map((wanted) =>
+    all.filter((value) => isOneOf(value, values) === wanted)
+  );
   if (met!.length === 0) {
-    throw refused(`when: ${on} never is ${values.map(String).join(" or ")}, so no trial has ${name}`);
+    throw refused(
+      `when: ${on} never is ${values.map(String).join(" or ")}, so no trial has ${name}`,
+    );
   }
-  const withValues = (values: Value[]) => part.axes.map((one) => one.name === on ? { name: on, values } : one);
-  return [{ ...part, axes: withValues(met!) }, ...(unmet!.length === 0 ? [] : [without(withValues(unmet!))])];
+  const withValues = (values: Value[]) =>
+    part.axes.map((one) => one.name === on ? { name: on, values } : one);
+  return [
+    { ...part, axes: withValues(met!) },
+    ...(unmet!.length === 0 ? [] : [without(withValues(unmet!))]),
+  ];
 }
 
-/** @throws MosaicError `invalid_argument` for pieces that do not belong together, or for a name that is given twice */
+/**
+ * @throws MosaicError `invalid_argument` for pieces that do not belong together, or for a name that
+ * is given twice
+ */
 export function partFrom(pieces: Pieces): Part {
   const { axes, rows, random, sample_seed = 0, space, seeds } = pieces;
   if (random !== undefined && space.length === 0) {
-    throw refused("a random sample needs a space", "Add --space 'lr=log(1e-5,1e-2)' for each parameter.");
+    throw refused(
+      "a random sample needs a space",
+      "Add --space 'lr=log(1e-5,1e-2)' for each parameter.",
+    );
   }
   if (random === undefined && space.length > 0) {
-    throw refused("a space needs the size of its sample", "Add --random N, or give values with --grid.");
+    throw refused(
+      "a space needs the size of its sample",
+      "Add --random N, or give values with --grid.",
+    );
   }
   if (axes.length + space.length === 0 && rows === undefined && seeds === undefined) {
-    throw refused("there is nothing to try", "Give --grid, --random with --space, --points, --seeds or --array.");
+    throw refused(
+      "there is nothing to try",
+      "Give --grid, --random with --space, --points, --seeds or --array.",
+    );
   }
   const rowNames = new Set((rows ?? []).flatMap((row) => Object.keys(row)));
   const names = [
@@ -395,32 +484,41 @@ export function partFrom(pieces: Pieces): Part {
   return {
     axes,
     ...(rows === undefined ? {} : { rows }),
-    ...(random === undefined ? {} : { draws: { count: random, from: 0, seed: sample_seed, space } }),
+    ...(random === undefined
+      ? {}
+      : { draws: { count: random, from: 0, seed: sample_seed, space } }),
     ...(seeds === undefined ? {} : { seeds }),
   };
 }
 
 /**
- * The parts of a sweep with further ones: new values of a parameter that it has, with all other values; more random points;
- * or all its points with further seeds.
+ * The parts of a sweep with further ones: new values of a parameter that it has, with all other
+ * values; more random points; or all its points with further seeds.
  * @throws MosaicError `invalid_argument`
  */
 export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
   const last = parts.findLast(({ unstopped }) => unstopped !== true)!;
   const { axes, rows, random, space, seeds, when } = pieces;
   if (when !== undefined) {
-    throw refused("a sweep keeps the conditions with which it began", "Leave --when out, or begin another sweep.");
+    throw refused(
+      "a sweep keeps the conditions with which it began",
+      "Leave --when out, or begin another sweep.",
+    );
   }
   if (axes.length === 0 && rows === undefined && random === undefined && seeds !== undefined) {
     return [
       ...parts,
       // One that is unstopped has no points of its own.
-      ...parts.filter((part, i) => part.unstopped !== true && !parts.slice(0, i).some((p) => samePoints(p, part)))
+      ...parts.filter((part, i) =>
+        part.unstopped !== true && !parts.slice(0, i).some((p) => samePoints(p, part))
+      )
         .map((part) => ({ ...part, seeds })),
     ];
   }
   if (random !== undefined && space.length === 0 && last.draws !== undefined) {
-    const from = Math.max(...parts.flatMap(({ draws }) => draws === undefined ? [] : [draws.from + draws.count]));
+    const from = Math.max(
+      ...parts.flatMap(({ draws }) => draws === undefined ? [] : [draws.from + draws.count]),
+    );
     return [...parts, {
       ...last,
       ...(seeds === undefined ? {} : { seeds }),
@@ -432,7 +530,9 @@ export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
     const unknown = axes.find(({ name }) => !known.includes(name));
     if (unknown !== undefined) {
       throw refused(
-        `the sweep has no parameter ${unknown.name} with given values.${didYouMean(unknown.name, known)}`,
+        `the sweep has no parameter ${unknown.name} with given values.${
+          didYouMean(unknown.name, known)
+        }`,
         "A sweep is extended by values of its own parameters; for others, begin another sweep.",
       );
     }
@@ -441,7 +541,8 @@ export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
   }
   const more = partFrom({ ...pieces, seeds: seeds ?? last.seeds });
   // Points that come one by one stay one part.
-  const listed = (part: Part) => part.axes.length === 0 && part.draws === undefined && part.seeds === undefined;
+  const listed = (part: Part) =>
+    part.axes.length === 0 && part.draws === undefined && part.seeds === undefined;
   const isLast = last === parts.at(-1);
   if (!isLast || rows === undefined || last.rows === undefined || !listed(last) || !listed(more)) {
     return [...parts, more];
@@ -449,4 +550,5 @@ export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
   return [...parts.slice(0, -1), { ...last, rows: [...last.rows, ...rows] }];
 }
 
-const samePoints = (a: Part, b: Part) => JSON.stringify({ ...a, seeds: 0 }) === JSON.stringify({ ...b, seeds: 0 });
+const samePoints = (a: Part, b: Part) =>
+  JSON.stringify({ ...a, seeds: 0 }) === JSON.stringify({ ...b, seeds: 0 });

@@ -1,4 +1,7 @@
-/** Followers of runs: one entry in a set for each follower and for each wait; waiting costs nothing else. */
+/**
+ * Followers of runs: one entry in a set for each follower and for each wait; waiting costs nothing
+ * else.
+ */
 import { MosaicError } from "../base/errors.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../records/record_fields.ts";
 import type { FollowedRun } from "./telemetry_log.ts";
@@ -44,7 +47,10 @@ export class Waiters {
     };
   }
 
-  /** Resolves when `wake` reports a head beyond `since`, when the run is deleted, or when the signal aborts. */
+  /**
+   * Resolves when `wake` reports a head beyond `since`, when the run is deleted, or when the signal
+   * aborts.
+   */
   wait(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     const key = `${kind} ${runId}`;
@@ -62,7 +68,9 @@ export class Waiters {
 
   wake(runId: string, heads: Record<TelemetryKind, number>): void {
     for (const kind of TELEMETRY_KINDS) {
-      for (const waiter of this.#waiting.of(`${kind} ${runId}`)) if (heads[kind] > waiter.since) waiter.resolve();
+      for (const waiter of this.#waiting.of(`${kind} ${runId}`)) {
+        if (heads[kind] > waiter.since) waiter.resolve();
+      }
     }
   }
 
@@ -72,6 +80,8 @@ export class Waiters {
       this.#following.remove(runId, follower);
       follower.abort(new MosaicError("not_found", `run ${runId} was deleted`));
     }
-    for (const kind of TELEMETRY_KINDS) for (const waiter of this.#waiting.of(`${kind} ${runId}`)) waiter.resolve();
+    for (const kind of TELEMETRY_KINDS) {
+      for (const waiter of this.#waiting.of(`${kind} ${runId}`)) waiter.resolve();
+    }
   }
 }

@@ -46,7 +46,13 @@ export class SeriesReader {
   }
 
   /** @throws `not_found` for a name without points in the run. */
-  points(run: SeriesOfRun, fromX: number, toX: number, buckets: number, rough: boolean): SeriesBucketRow[] {
+  points(
+    run: SeriesOfRun,
+    fromX: number,
+    toX: number,
+    buckets: number,
+    rough: boolean,
+  ): SeriesBucketRow[] {
     const found = this.#parts(run);
     if (found === undefined) return [];
     const { parts, source, rewound, base, points, kept } = found;
@@ -69,7 +75,10 @@ export class SeriesReader {
     });
   }
 
-  /** The buckets from `from` on, of this width; undefined for a series of several attempts, whose parts have others. */
+  /**
+   * The buckets from `from` on, of this width; undefined for a series of several attempts, whose
+   * parts have others.
+   */
   tail(run: SeriesOfRun, from: number, width: number): SeriesBucketRow[] | undefined {
     const found = this.#parts(run);
     if (found === undefined || found.rewound || found.parts.length !== 1) return undefined;
@@ -79,17 +88,26 @@ export class SeriesReader {
   }
 
   /**
-   * Outlines of a series of many runs, by their keys; empty for a run without the series. Runs with few points, or with
-   * several attempts, are not in the result: use `points` for those.
+   * Outlines of a series of many runs, by their keys; empty for a run without the series. Runs with
+   * few points, or with several attempts, are not in the result: use `points` for those.
    */
   outlines(runKeys: readonly number[], name: string, fromX: number, toX: number, most: number) {
     const found = new Map<number, SeriesBucketRow[]>();
     const first = Math.max(1, Math.floor(fromX));
     // Most runs have the series under the same key, and the same number of buckets.
-    const alike = new Map<string, { series: number; shape: OutlineShape; sources: Map<number, PartSource> }>();
+    const alike = new Map<
+      string,
+      { series: number; shape: OutlineShape; sources: Map<number, PartSource> }
+    >();
     const limit = Math.max(1, Math.floor(most));
     for (const row of allRows(this.#seriesOfMany, JSON.stringify(runKeys), name)) {
-      const [runKey, series, points, lastSeq, rewound] = row as [number, number | null, number, number, number];
+      const [runKey, series, points, lastSeq, rewound] = row as [
+        number,
+        number | null,
+        number,
+        number,
+        number,
+      ];
       const last = toX > 0 ? Math.min(toX, points) : points;
       if (series === null || first > last) {
         found.set(runKey, []);
@@ -104,9 +122,20 @@ export class SeriesReader {
     }
     for (const { series, shape, sources } of alike.values()) {
       const { level, from, to } = shape;
-      for (const [runKey, buckets] of this.#rows.bucketsOfMany([...sources.keys()], series, level, from, to)) {
+      for (
+        const [runKey, buckets] of this.#rows.bucketsOfMany(
+          [...sources.keys()],
+          series,
+          level,
+          from,
+          to,
+        )
+      ) {
         const parts = outlineFrom(buckets, shape, sources.get(runKey)!, limit);
-        found.set(runKey, parts.map((part) => ({ ...rowOf(part), attempt: null, overwritten: false })));
+        found.set(
+          runKey,
+          parts.map((part) => ({ ...rowOf(part), attempt: null, overwritten: false })),
+        );
       }
     }
     return found;
@@ -114,10 +143,16 @@ export class SeriesReader {
 
   /** Ranges of points that later attempts have overwritten. @throws as `points` */
   overwritten(run: SeriesOfRun): { first: number; last: number }[] {
-    return this.#parts(run)?.parts.filter((p) => p.overwritten).map(({ first, last }) => ({ first, last })) ?? [];
+    return this.#parts(run)?.parts.filter((p) => p.overwritten).map(({ first, last }) => ({
+      first,
+      last,
+    })) ?? [];
   }
 
-  /** A series in parts of one attempt each; undefined if it is a series that every run has and the run has no points. */
+  /**
+   * A series in parts of one attempt each; undefined if it is a series that every run has and the
+   * run has no points.
+   */
   #parts({ runId, state, name }: SeriesOfRun) {
     const row = state === undefined ? undefined : allRows(this.#seriesOf, name, state.runKey)[0];
     if (state === undefined || row === undefined) {

@@ -1,4 +1,7 @@
-/** Queries of mosaic.sqlite by people: read-only, with the texts of steps in blocks as columns of `run_steps`. */
+/**
+ * Queries of mosaic.sqlite by people: read-only, with the texts of steps in blocks as columns of
+ * `run_steps`.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 import { readDatabase } from "../os/database/read_database.ts";
@@ -11,10 +14,12 @@ import { BUSY_TIMEOUT_MS } from "./commit/checkpoints.ts";
 import type { StoredStep } from "../gen/records/record_types.ts";
 
 /**
- * Runs one statement; runs in the trash are left out. Integers that a number cannot hold are texts, blobs are hexadecimal texts.
+ * Runs one statement; runs in the trash are left out. Integers that a number cannot hold are texts,
+ * blobs are hexadecimal texts.
  * @param damaged called for blocks whose steps are omitted because they cannot be read
  * @param registry path of registry.db, which may be missing: it says which runs are in the trash
- * @throws MosaicError `failed_precondition` for a database of another version, `invalid_argument` for a faulty statement
+ * @throws MosaicError `failed_precondition` for a database of another version, `invalid_argument`
+ * for a faulty statement
  */
 export function query(
   path: string,
@@ -31,11 +36,14 @@ export function query(
       { hint: "Start this mosaic's daemon once: it brings the database to its version." },
     );
   }
-  // The functions below read by the same connection, so they see what the statement sees, whatever a daemon commits meanwhile.
+  // The functions below read by the same connection, so they see what the statement sees, whatever
+  // a daemon commits meanwhile.
   const runId = db.prepare("SELECT run_id FROM telemetry_runs WHERE run_key = ?");
   const reported = new Set<string>();
   const blocks = new StepBlocks(db, (runKey, first, last, why) => {
-    const of = `steps ${first} to ${last} (${last - first + 1}) of run ${runId.get(runKey)?.run_id}`;
+    const of = `steps ${first} to ${last} (${last - first + 1}) of run ${
+      runId.get(runKey)?.run_id
+    }`;
     const message = `${of} are damaged and left out (${why}): run mosaic doctor`;
     // A statement may visit a block several times.
     if (!reported.has(message)) damaged(message);
@@ -74,7 +82,10 @@ export function query(
   } catch (error) {
     const { message } = error as Error;
     const hint = /^no such (?:table|column)/.test(message) ? { hint: viewsText(db) } : {};
-    throw new MosaicError("invalid_argument", `the query failed: ${message}`, { cause: error, ...hint });
+    throw new MosaicError("invalid_argument", `the query failed: ${message}`, {
+      cause: error,
+      ...hint,
+    });
   }
 }
 
@@ -84,16 +95,22 @@ function deletedRuns(registry: string | undefined): string[] {
   using db = readDatabase(registry, BUSY_TIMEOUT_MS);
   const trash = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'runs_deleted'").get();
   if (trash === undefined) return [];
-  return db.prepare("SELECT run_id FROM runs WHERE deleted_at IS NOT NULL").all().map(({ run_id }) => String(run_id));
+  return db.prepare("SELECT run_id FROM runs WHERE deleted_at IS NOT NULL").all().map((
+    { run_id },
+  ) => String(run_id));
 }
 
 /** The available views: "run_steps (seq, run_id, …), run_episodes (…)". */
 function viewsText(db: DatabaseSync): string {
   const views = ["run_steps", "run_episodes", "run_events", "run_metrics"].map((view) => {
-    const columns = db.prepare("SELECT name FROM pragma_table_info(?)").all(view).map(({ name }) => name);
+    const columns = db.prepare("SELECT name FROM pragma_table_info(?)").all(view).map(({ name }) =>
+      name
+    );
     return `${view} (${columns.join(", ")})`;
   });
-  return `There are ${views.join(", ")}. Names, states and tags of runs are not in telemetry: mosaic list -o json.`;
+  return `There are ${
+    views.join(", ")
+  }. Names, states and tags of runs are not in telemetry: mosaic list -o json.`;
 }
 
 function plain(value: unknown): string | number | null {

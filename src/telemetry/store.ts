@@ -1,10 +1,10 @@
 /**
- * The telemetry log on SQLite (docs/reference/telemetry.md): every record once, in order, committed in one transaction with the
- * journal position it was read from.
- * Synchronous and in the daemon's own thread: a batch takes milliseconds, and an acknowledged batch is committed. Only
- * checkpoints, which sync the disk, run elsewhere.
- * Memory holds counters for runs that were read, and more for runs being written (rings, the ends of series). A failed
- * transaction drops the run's state, so that memory never contains more than the disk.
+ * The telemetry log on SQLite (docs/reference/telemetry.md): every record once, in order, committed
+ * in one transaction with the journal position it was read from. Synchronous and in the daemon's
+ * own thread: a batch takes milliseconds, and an acknowledged batch is committed. Only checkpoints,
+ * which sync the disk, run elsewhere. Memory holds counters for runs that were read, and more for
+ * runs being written (rings, the ends of series). A failed transaction drops the run's state, so
+ * that memory never contains more than the disk.
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
@@ -15,7 +15,12 @@ import { explainShortage } from "../os/processes/shortage.ts";
 import { openWal } from "../os/database/wal.ts";
 import type { IngestBatch, SourceCursor } from "../records/ingest_batch.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
-import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./commit/checkpoints.ts";
+import {
+  BUSY_TIMEOUT_MS,
+  type CheckpointOptions,
+  Checkpoints,
+  WAL_LIMIT_BYTES,
+} from "./commit/checkpoints.ts";
 import { Deletions } from "./runs/deletions.ts";
 import { isFull, machineTrouble } from "./blocks/failures.ts";
 import { GroupCommit, type Outcome, type WaitingBatch } from "./commit/group_commit.ts";
@@ -60,7 +65,10 @@ export interface StoreOptions extends RingLimits {
   maxBytes?: number;
   checkpoints?: CheckpointOptions;
   blocks?: BlockLimits;
-  /** Space reserved for a full disk; the log is never larger, so that it can always be moved into the database. */
+  /**
+   * Space reserved for a full disk; the log is never larger, so that it can always be moved into
+   * the database.
+   */
   reserve?: Reserve;
 }
 
@@ -131,7 +139,8 @@ export class TelemetryStore implements TelemetryLog {
     });
     this.#deletions = new Deletions(db, (bytes) => this.#checkpoints.wrote(bytes));
     this.#blocks = new StepBlocks(db, (runKey, first, last, why) => {
-      const run = db.prepare("SELECT run_id FROM telemetry_runs WHERE run_key = ?").get(runKey)?.run_id;
+      const run = db.prepare("SELECT run_id FROM telemetry_runs WHERE run_key = ?").get(runKey)
+        ?.run_id;
       options.checkpoints?.warn?.(
         `steps ${first} to ${last} of run ${run} cannot be read: ${why}; stop the daemon and run: mosaic doctor --repair`,
       );
@@ -140,7 +149,10 @@ export class TelemetryStore implements TelemetryLog {
     this.#rows = new RunRows(db, (runKey) => this.#blocks.sealedTo(runKey), damaged);
     this.#reader = new RowReader(db);
     this.#parameters = new ParameterRows(db);
-    const seriesRows = new SeriesRows(db, (runKey, first, last) => this.#blocks.rewards(runKey, first, last));
+    const seriesRows = new SeriesRows(
+      db,
+      (runKey, first, last) => this.#blocks.rewards(runKey, first, last),
+    );
     this.#summaries = new Summaries(db, seriesRows);
     this.#rewinds = new Rewinds(db);
     this.#ownPoints = new OwnPoints(db, this.#rewinds);
@@ -159,12 +171,22 @@ export class TelemetryStore implements TelemetryLog {
       now: this.#now,
     });
     this.#sealing = new Sealing({
-      ...{ db, path, states: this.#states, steps: this.#steps, blocks: this.#blocks, now: this.#now },
+      ...{
+        db,
+        path,
+        states: this.#states,
+        steps: this.#steps,
+        blocks: this.#blocks,
+        now: this.#now,
+      },
       transaction: (work) => this.#transaction(work),
       wrotePages: () => this.#checkpoints.wrote(PAGES_BYTES),
       giveBack: () => this.#deletions.giveBack(),
     });
-    this.#seriesName = prepareArrays(db, "SELECT name FROM series WHERE run_key = ? AND series = ?");
+    this.#seriesName = prepareArrays(
+      db,
+      "SELECT name FROM series WHERE run_key = ? AND series = ?",
+    );
     this.#group = new GroupCommit({
       commit: (group) => this.#ingestGroup(group),
       ready: () => this.#checkpoints.caughtUp(),
@@ -177,7 +199,8 @@ export class TelemetryStore implements TelemetryLog {
 
   /**
    * Opens the database, creates it if there is none, and continues interrupted deletions.
-   * @throws MosaicError `failed_precondition` (newer schema), `unavailable` (corrupt, not writable, locked).
+   * @throws MosaicError `failed_precondition` (newer schema), `unavailable` (corrupt, not writable,
+   * locked).
    */
   static open(path: string, options: StoreOptions = {}): TelemetryStore {
     let db: DatabaseSync | undefined;
@@ -190,11 +213,15 @@ export class TelemetryStore implements TelemetryLog {
       db.exec(`PRAGMA synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"};
         PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
       if (options.maxBytes !== undefined) {
-        db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(options.maxBytes / pageBytesOf(db)))}`);
+        db.exec(
+          `PRAGMA max_page_count = ${Math.max(1, Math.floor(options.maxBytes / pageBytesOf(db)))}`,
+        );
       }
       withSpaceOf(options.reserve, isFull, () => migrate(opened.db, path));
       // If this connection locks the file exclusively, the checkpoint thread cannot open another.
-      const checkpoints = opened.alone ? { ...options.checkpoints, mode: "inline" as const } : options.checkpoints;
+      const checkpoints = opened.alone
+        ? { ...options.checkpoints, mode: "inline" as const }
+        : options.checkpoints;
       const store = new TelemetryStore(db, path, { ...options, checkpoints });
       store.#reserved.begin();
       store.#deletions.resume();
@@ -204,16 +231,23 @@ export class TelemetryStore implements TelemetryLog {
       db?.close();
       if (error instanceof MosaicError) throw error;
       if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.PermissionDenied) {
-        throw new MosaicError("unavailable", `telemetry database ${path} cannot be opened: ${error.message}`, {
-          hint: "Check that its directory exists and may be written.",
-          cause: error,
-        });
+        throw new MosaicError(
+          "unavailable",
+          `telemetry database ${path} cannot be opened: ${error.message}`,
+          {
+            hint: "Check that its directory exists and may be written.",
+            cause: error,
+          },
+        );
       }
-      throw machineTrouble(error, path) ?? explainShortage(error, `open the telemetry database ${path}`);
+      throw machineTrouble(error, path) ??
+        explainShortage(error, `open the telemetry database ${path}`);
     }
   }
 
-  /** In the background; if it fails or the store is closed, the rest is done after the next start. */
+  /**
+   * In the background; if it fails or the store is closed, the rest is done after the next start.
+   */
   #summariseOld(): void {
     const write = (work: () => void) => this.#transaction(work);
     this.#summaries.summariseOld(write, () => this.#closed).catch(() => {
@@ -257,7 +291,10 @@ export class TelemetryStore implements TelemetryLog {
     return this.#ingestGroup(batches);
   }
 
-  /** One transaction for all batches; if it fails, one for each, so that one batch cannot fail another. */
+  /**
+   * One transaction for all batches; if it fails, one for each, so that one batch cannot fail
+   * another.
+   */
   #ingestGroup(group: readonly WaitingBatch[]): Outcome[] {
     if (group.length > 1) {
       try {
@@ -318,23 +355,41 @@ export class TelemetryStore implements TelemetryLog {
     const none = { otherLines: 0, malformedLines: 0, violations: {}, journal: undefined, label };
     this.#transaction(() => {
       const fresh = withoutRepeats(this.#states.get(runId), events);
-      this.#writer.write({ runId, attempt, steps: columnsOf(steps), episodes, events: fresh, ...none });
+      this.#writer.write({
+        runId,
+        attempt,
+        steps: columnsOf(steps),
+        episodes,
+        events: fresh,
+        ...none,
+      });
     });
   }
 
-  sample(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+  sample(
+    runId: string,
+    attempt: number,
+    points: readonly (readonly [name: string, value: number])[],
+  ): void {
     const state = this.#states.get(runId);
     if (state === undefined || state.attempt !== attempt) return;
     this.#transaction(() => this.#writer.sample(runId, attempt, state, points));
   }
 
-  read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][] {
+  read<K extends TelemetryKind>(
+    runId: string,
+    kind: K,
+    since: number,
+    limit: number,
+  ): StoredOf[K][] {
     const state = this.#states.get(runId);
     if (state === undefined || since >= state.heads[kind] || limit < 1) return [];
     if (since + 1 < state.firsts[kind]) {
       throw new MosaicError(
         "out_of_range",
-        `${kind} of run ${runId} are kept from seq ${state.firsts[kind]}; asked for those after ${since}`,
+        `${kind} of run ${runId} are kept from seq ${
+          state.firsts[kind]
+        }; asked for those after ${since}`,
         { hint: `Read again since ${state.firsts[kind] - 1}.` },
       );
     }
@@ -359,7 +414,12 @@ export class TelemetryStore implements TelemetryLog {
     this.#waiters.deleted(runId);
   }
 
-  waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void> {
+  waitBeyond(
+    runId: string,
+    kind: TelemetryKind,
+    since: number,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (this.head(runId, kind) > since) return Promise.resolve();
     return this.#waiters.wait(runId, kind, since, signal);
   }
@@ -396,7 +456,9 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   *namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean } | undefined> {
-    const keys = runIds.map((id) => this.#states.get(id)?.runKey).filter((key) => key !== undefined);
+    const keys = runIds.map((id) => this.#states.get(id)?.runKey).filter((key) =>
+      key !== undefined
+    );
     yield* this.#summaries.namesOf(keys.sort((a, b) => a - b));
   }
 
@@ -417,21 +479,52 @@ export class TelemetryStore implements TelemetryLog {
     return this.#parameters.names();
   }
 
-  series(runId: string, name: string, fromX: number, toX: number, buckets: number, rough = false): SeriesBucketRow[] {
-    return this.#series.points({ runId, state: this.#states.get(runId), name }, fromX, toX, buckets, rough);
+  series(
+    runId: string,
+    name: string,
+    fromX: number,
+    toX: number,
+    buckets: number,
+    rough = false,
+  ): SeriesBucketRow[] {
+    return this.#series.points(
+      { runId, state: this.#states.get(runId), name },
+      fromX,
+      toX,
+      buckets,
+      rough,
+    );
   }
 
-  seriesTail(runId: string, name: string, from: number, width: number): SeriesBucketRow[] | undefined {
+  seriesTail(
+    runId: string,
+    name: string,
+    from: number,
+    width: number,
+  ): SeriesBucketRow[] | undefined {
     return this.#series.tail({ runId, state: this.#states.get(runId), name }, from, width);
   }
 
-  outlines(runIds: readonly string[], name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[][] {
+  outlines(
+    runIds: readonly string[],
+    name: string,
+    fromX: number,
+    toX: number,
+    buckets: number,
+  ): SeriesBucketRow[][] {
     const states = runIds.map((runId) => this.#states.get(runId));
-    const found = this.#series.outlines(states.flatMap((s) => s?.runKey ?? []), name, fromX, toX, buckets);
+    const found = this.#series.outlines(
+      states.flatMap((s) => s?.runKey ?? []),
+      name,
+      fromX,
+      toX,
+      buckets,
+    );
     return runIds.map((runId, i) => {
       const state = states[i];
       if (state === undefined) return [];
-      return found.get(state.runKey) ?? this.#series.points({ runId, state, name }, fromX, toX, buckets, true);
+      return found.get(state.runKey) ??
+        this.#series.points({ runId, state, name }, fromX, toX, buckets, true);
     });
   }
 
@@ -459,13 +552,19 @@ export class TelemetryStore implements TelemetryLog {
     const episodePosition = positionIn("episodes", episodes, episodeStarts);
     this.#transaction(() => {
       for (
-        const [series, head, position] of [[1, steps, stepPosition], [2, episodes, episodePosition], [
-          3,
-          episodes,
-          episodePosition,
-        ]] as const
+        const [series, head, position] of [
+          [1, steps, stepPosition],
+          [2, episodes, episodePosition],
+          [
+            3,
+            episodes,
+            episodePosition,
+          ],
+        ] as const
       ) {
-        if (head > 0) this.#rewinds.put(state.runKey, series, { attempt, first: head + 1, position });
+        if (head > 0) {
+          this.#rewinds.put(state.runKey, series, { attempt, first: head + 1, position });
+        }
       }
     });
     // The next batch begins at the new position.
@@ -473,8 +572,8 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /**
-   * For a run that is rebuilt from another's logs: an attempt begins at the same positions. Call it before anything of the
-   * attempt is stored.
+   * For a run that is rebuilt from another's logs: an attempt begins at the same positions. Call it
+   * before anything of the attempt is stored.
    */
   carryStart(from: string, to: string, attempt: number): void {
     const [old, made] = [this.#states.get(from), this.#states.get(to)];
@@ -523,8 +622,9 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /**
-   * Gives a run the telemetry of another, which then has none; the run's old telemetry is removed, now or after the next
-   * start. For telemetry that was rebuilt from a journal: no other connection may write to either run.
+   * Gives a run the telemetry of another, which then has none; the run's old telemetry is removed,
+   * now or after the next start. For telemetry that was rebuilt from a journal: no other connection
+   * may write to either run.
    */
   replace(runId: string, by: string): void {
     this.#transaction(() => {
@@ -536,8 +636,8 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /**
-   * Until everything is copied, the rows belong to a run that is being deleted: after an interruption, the next start
-   * removes them.
+   * Until everything is copied, the rows belong to a run that is being deleted: after an
+   * interruption, the next start removes them.
    */
   async adopt(from: DatabaseSync, runId: string): Promise<void> {
     if (this.#states.get(runId) !== undefined) {
@@ -547,7 +647,9 @@ export class TelemetryStore implements TelemetryLog {
     if (itsKey === undefined) return;
     let runKey = 0;
     this.#transaction(() => {
-      const insert = this.#db.prepare("INSERT INTO telemetry_runs (run_id, deleting) VALUES (?, 1)");
+      const insert = this.#db.prepare(
+        "INSERT INTO telemetry_runs (run_id, deleting) VALUES (?, 1)",
+      );
       runKey = Number(insert.run(`adopted:${crypto.randomUUID()}`).lastInsertRowid);
     });
     try {
@@ -572,8 +674,10 @@ export class TelemetryStore implements TelemetryLog {
       const { columns, rows } = countersOf(from, runId);
       const [counters] = [...rows()];
       this.#transaction(() =>
-        this.#db.prepare(`UPDATE telemetry_runs SET ${columns.map((column) => `${column} = ?`).join(", ")}
-          WHERE run_key = ?`).run(...counters!, runKey)
+        this.#db.prepare(
+          `UPDATE telemetry_runs SET ${columns.map((column) => `${column} = ?`).join(", ")}
+          WHERE run_key = ?`,
+        ).run(...counters!, runKey)
       );
     } catch (error) {
       this.#deletions.resume();
@@ -597,7 +701,8 @@ export class TelemetryStore implements TelemetryLog {
 
   /** Bytes of the database's used pages. */
   usedBytes(): number {
-    const pragma = (name: string) => Number(Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0]);
+    const pragma = (name: string) =>
+      Number(Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0]);
     return (pragma("page_count") - pragma("freelist_count")) * pageBytesOf(this.#db);
   }
 
@@ -637,7 +742,9 @@ export class TelemetryStore implements TelemetryLog {
     try {
       this.#requireFile();
       this.#reserved.require();
-      const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };
+      const { user_version } = this.#db.prepare("PRAGMA user_version").get() as {
+        user_version: number;
+      };
       this.#begin.run();
       this.#db.exec(`PRAGMA user_version = ${user_version}`);
       this.#commit.run();
@@ -668,7 +775,8 @@ export class TelemetryStore implements TelemetryLog {
     return this.#sealing.sealWaiting();
   }
 
-  // ------------------------------------------------------------------------------------------------ writing
+  // ------------------------------------------------------------------------------------------------
+  // writing
 
   /** Commits what `work` writes. On any failure nothing is stored, nor kept in memory. */
   #transaction<T>(work: () => T): T {
@@ -697,15 +805,22 @@ export class TelemetryStore implements TelemetryLog {
     }
   }
 
-  /** Writes to a removed file would be lost; the journals still have the records. @throws MosaicError `unavailable` */
+  /**
+   * Writes to a removed file would be lost; the journals still have the records. @throws
+   * MosaicError `unavailable`
+   */
   #requireFile(): void {
     const what = this.#file.check();
     if (what === "same") return;
-    throw new FileGone("unavailable", `telemetry database ${this.#path} was ${what} while the daemon uses it`, {
-      hint:
-        "Nothing is stored any more; workers continue, and their logs keep everything. Stop the daemon (runs continue), run " +
-        "mosaic doctor --repair (it stores the records of the logs again), and start it.",
-    });
+    throw new FileGone(
+      "unavailable",
+      `telemetry database ${this.#path} was ${what} while the daemon uses it`,
+      {
+        hint:
+          "Nothing is stored any more; workers continue, and their logs keep everything. Stop the daemon (runs continue), run " +
+          "mosaic doctor --repair (it stores the records of the logs again), and start it.",
+      },
+    );
   }
 
   /** Updates memory after the commit. */
@@ -756,19 +871,27 @@ export class TelemetryStore implements TelemetryLog {
     }
   }
 
-  // ------------------------------------------------------------------------------------------------ reading
+  // ------------------------------------------------------------------------------------------------
+  // reading
 
-  #read(state: RunState, kind: TelemetryKind, since: number, limit: number): StoredOf[TelemetryKind][] {
+  #read(
+    state: RunState,
+    kind: TelemetryKind,
+    since: number,
+    limit: number,
+  ): StoredOf[TelemetryKind][] {
     const { live, runKey } = state;
     const sourceOf = (source: number) => this.#rows.sourceOf(state, source);
     switch (kind) {
       case "steps":
-        return live?.steps.read(since, limit, READ_BYTES) ?? this.#steps.read(state, since, limit, sourceOf);
+        return live?.steps.read(since, limit, READ_BYTES) ??
+          this.#steps.read(state, since, limit, sourceOf);
       case "episodes":
         return live?.episodes.read(since, limit, READ_BYTES) ??
           this.#reader.episodes(runKey, since, limit, READ_BYTES, sourceOf);
       case "events":
-        return live?.events.read(since, limit, READ_BYTES) ?? this.#reader.events(runKey, since, limit, READ_BYTES);
+        return live?.events.read(since, limit, READ_BYTES) ??
+          this.#reader.events(runKey, since, limit, READ_BYTES);
       case "metrics": {
         const names = new Map<number, string>();
         return this.#reader.metrics(runKey, since, limit, (series) => {
@@ -785,11 +908,17 @@ export class TelemetryStore implements TelemetryLog {
 function requireWhole(attempt: number, { from, to, steps, episodes, events }: IngestBatch): void {
   for (const [name, value] of Object.entries({ attempt, from, to })) {
     if (!Number.isSafeInteger(value) || value < 0) {
-      throw new MosaicError("invalid_argument", `${name} of a batch is ${value}, not a whole number from 0`);
+      throw new MosaicError(
+        "invalid_argument",
+        `${name} of a batch is ${value}, not a whole number from 0`,
+      );
     }
   }
   if (to === from && (steps.n > 0 || episodes.length > 0 || events.length > 0)) {
-    throw new MosaicError("invalid_argument", `a batch with records says from = to = ${to}: they have no position`);
+    throw new MosaicError(
+      "invalid_argument",
+      `a batch with records says from = to = ${to}: they have no position`,
+    );
   }
 }
 
@@ -804,7 +933,10 @@ function pageBytesOf(db: DatabaseSync): number {
   return Number(db.prepare("PRAGMA page_size").get()!.page_size);
 }
 
-/** Settings that are possible only while the file is empty: later the same statements would write to it. */
+/**
+ * Settings that are possible only while the file is empty: later the same statements would write to
+ * it.
+ */
 function prepareNew(path: string): void {
   const db = new DatabaseSync(path);
   try {

@@ -1,4 +1,6 @@
-/** The telemetry log's interfaces for readers and writers. src/telemetry/store.ts implements them. */
+/**
+ * The telemetry log's interfaces for readers and writers. src/telemetry/store.ts implements them.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import type { IngestBatch, SourceCursor } from "../records/ingest_batch.ts";
@@ -22,27 +24,40 @@ export interface FollowedRun extends Disposable {
 /** Reads and follows stored telemetry. Reads are synchronous: SQLite is in the process. */
 export interface TelemetryReader {
   /**
-   * Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). Seqs are missing only where the file
-   * is damaged.
+   * Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). Seqs are
+   * missing only where the file is damaged.
    * @throws `out_of_range` below retention.
    */
-  read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
+  read<K extends TelemetryKind>(
+    runId: string,
+    kind: K,
+    since: number,
+    limit: number,
+  ): StoredOf[K][];
   /** The newest seq; 0: none. */
   head(runId: string, kind: TelemetryKind): number;
-  /** Seqs of events of these kinds, after `since` up to `to`, ascending: a few among possibly millions of metrics events. */
+  /**
+   * Seqs of events of these kinds, after `since` up to `to`, ascending: a few among possibly
+   * millions of metrics events.
+   */
   eventSeqs(runId: string, kinds: readonly string[], since: number, to: number): number[];
-  /** Follows the run that has this id now, or gets it next; a later run with the same id is another run. */
+  /**
+   * Follows the run that has this id now, or gets it next; a later run with the same id is another
+   * run.
+   */
   follow(runId: string): FollowedRun;
   /** Ends all who follow the run: it is in the trash. Its records stay. */
   leave(runId: string): void;
   /**
-   * Resolves when head(runId, kind) > since, when the run is deleted, or when the signal aborts. Costs one entry in a set
-   * while it waits.
+   * Resolves when head(runId, kind) > since, when the run is deleted, or when the signal aborts.
+   * Costs one entry in a set while it waits.
    */
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
   /** Counters of a run; zeros if it has no records. */
   summary(runId: string): RunTelemetry;
-  /** The highest step of a metric of the attempt, of those that this process has stored; 0: none. */
+  /**
+   * The highest step of a metric of the attempt, of those that this process has stored; 0: none.
+   */
   attemptStep(runId: string, attempt: number): number;
   /** The series that every run has, then its metrics by name. */
   listSeries(runId: string): SeriesSummary[];
@@ -62,7 +77,8 @@ export interface TelemetryReader {
   parameterNames(): string[];
   /**
    * Points `fromX` to `toX` (0: the last), attempt after attempt, in about this many buckets.
-   * @param rough reads few rows, for one of many lines: few points come one by one; of more, the first, the last and the
+   * @param rough reads few rows, for one of many lines: few points come one by one; of more, the
+   * first, the last and the
    *   extremes stay, a bucket may begin before `fromX`, and of the newest points outside of buckets only the last is returned
    * @throws `not_found` for a name without points in the run
    */
@@ -75,18 +91,31 @@ export interface TelemetryReader {
     rough?: boolean,
   ): SeriesBucketRow[];
   /**
-   * The buckets of this width from point `from` on: the end of what `series` answers for the whole, for those who have the
-   * rest. @returns undefined if only the whole can be read, as for several attempts @throws as `series`
+   * The buckets of this width from point `from` on: the end of what `series` answers for the whole,
+   * for those who have the rest. @returns undefined if only the whole can be read, as for several
+   * attempts @throws as `series`
    */
-  seriesTail(runId: string, name: string, from: number, width: number): SeriesBucketRow[] | undefined;
+  seriesTail(
+    runId: string,
+    name: string,
+    from: number,
+    width: number,
+  ): SeriesBucketRow[] | undefined;
   /**
-   * Approximately the same for many runs, which are read together. @returns the points of each run; none for a run without
-   * the series
+   * Approximately the same for many runs, which are read together. @returns the points of each run;
+   * none for a run without the series
    */
-  outlines(runIds: readonly string[], name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[][];
+  outlines(
+    runIds: readonly string[],
+    name: string,
+    fromX: number,
+    toX: number,
+    buckets: number,
+  ): SeriesBucketRow[][];
   /**
-   * The names of series of these runs: those with more than one point in one of them (or that every run has), and those with
-   * at most one point. One name at a time, because there may be thousands; undefined for each that only other runs have.
+   * The names of series of these runs: those with more than one point in one of them (or that every
+   * run has), and those with at most one point. One name at a time, because there may be thousands;
+   * undefined for each that only other runs have.
    */
   namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean } | undefined>;
   /** The numbers of the points that later attempts overwrote, as ranges. @throws as `series` */
@@ -103,36 +132,45 @@ export interface TelemetryReader {
 /** The only way to write telemetry. */
 export interface TelemetryLog extends TelemetryReader {
   /**
-   * Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError `unavailable` (disk full,
-   * locked) with nothing stored.
+   * Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError
+   * `unavailable` (disk full, locked) with nothing stored.
    */
   ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult;
   /**
-   * The same, in one transaction with other proxies' batches that arrive within some milliseconds: a commit costs much more
-   * than a record. Resolves after the commit. A batch that cannot be stored does not fail the others.
+   * The same, in one transaction with other proxies' batches that arrive within some milliseconds:
+   * a commit costs much more than a record. Resolves after the commit. A batch that cannot be
+   * stored does not fail the others.
    */
   deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
   /**
-   * The same for several at once, in one transaction if it can be. Each has its result or its error: one that cannot be stored
-   * does not fail the others.
+   * The same for several at once, in one transaction if it can be. Each has its result or its
+   * error: one that cannot be stored does not fail the others.
    */
   ingestAll(
     batches: readonly { runId: string; attempt: number; batch: IngestBatch }[],
   ): ({ result: IngestResult } | { error: unknown })[];
   /**
-   * Position up to which the attempt's journal is stored. @throws MosaicError `unavailable` if the database's value is
-   * damaged
+   * Position up to which the attempt's journal is stored. @throws MosaicError `unavailable` if the
+   * database's value is damaged
    */
   journalPosition(runId: string, attempt: number): number;
-  /** How far each file that the attempt's proxy observes is stored; undefined if one of the values is damaged. */
+  /**
+   * How far each file that the attempt's proxy observes is stored; undefined if one of the values
+   * is damaged.
+   */
   sourceCursors(runId: string, attempt: number): SourceCursor[] | undefined;
   /**
    * A further attempt begins; nothing of it is stored yet.
-   * @param resumedAt Unix milliseconds: the attempt overwrites what was recorded later; null: it overwrites everything
+   * @param resumedAt Unix milliseconds: the attempt overwrites what was recorded later; null: it
+   * overwrites everything
    */
   beginAttempt(runId: string, attempt: number, resumedAt: number | null): void;
   /** Stores points that the daemon itself measured; not for a run without stored records. */
-  sample(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void;
+  sample(
+    runId: string,
+    attempt: number,
+    points: readonly (readonly [name: string, value: number])[],
+  ): void;
   /** Commits the batches that `deliver` has gathered. */
   commitWaiting(): void;
   /** Stores records that came without a journal (the original's Publish RPCs, MLflow's clients). */
@@ -144,23 +182,26 @@ export interface TelemetryLog extends TelemetryReader {
     events?: WorkerEventRecord[],
     label?: string,
   ): void;
-  /** Copies the telemetry of a run that has none here, from a database of the same schema. @throws `already_exists` */
+  /**
+   * Copies the telemetry of a run that has none here, from a database of the same schema. @throws
+   * `already_exists`
+   */
   adopt(from: DatabaseSync, runId: string): Promise<void>;
   /** Like `delete`, without waiting until the rows are removed. */
   discard(runId: string): void;
   /**
-   * Removes all of a run's telemetry, in bounded chunks, and returns the space. Returns the bytes that the run took in the
-   * database, approximately, because others may write meanwhile.
+   * Removes all of a run's telemetry, in bounded chunks, and returns the space. Returns the bytes
+   * that the run took in the database, approximately, because others may write meanwhile.
    */
   delete(runId: string): Promise<number>;
   /**
-   * Each run's approximate share of the database's used pages, by run id. Takes a few milliseconds for a hundred runs, and
-   * yields to other work.
+   * Each run's approximate share of the database's used pages, by run id. Takes a few milliseconds
+   * for a hundred runs, and yields to other work.
    */
   bytesOfRuns(): Promise<Map<string, number>>;
   /**
-   * Moves everything committed into the database file. @returns whether all of it is there, synced, and no reader uses an
-   * earlier state
+   * Moves everything committed into the database file. @returns whether all of it is there, synced,
+   * and no reader uses an earlier state
    */
   allInFile(): Promise<boolean>;
   close(): void;

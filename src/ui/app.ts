@@ -18,7 +18,9 @@ import type { Authenticate } from "./http/viewer.ts";
 
 export interface AppOptions {
   log: Logger;
-  /** The host that the page listens on: requests must name it, a loopback name, or one of `hosts`. */
+  /**
+   * The host that the page listens on: requests must name it, a loopback name, or one of `hosts`.
+   */
   bound: string;
   hosts?: readonly string[];
   authenticate?: Authenticate;
@@ -45,7 +47,10 @@ export interface PageApp {
   stop(): void;
 }
 
-/** Whether a person has opened this address in a browser: programs and the page's own requests are answered in JSON. */
+/**
+ * Whether a person has opened this address in a browser: programs and the page's own requests are
+ * answered in JSON.
+ */
 function isVisit({ req }: Context<PageEnv>): boolean {
   return req.method === "GET" && !/^\/(?:api|assets)\//.test(req.path) &&
     /\btext\/html\b/.test(req.header("accept") ?? "");
@@ -79,12 +84,17 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     if (error instanceof MosaicError && error.retryAfterMs !== undefined) {
       c.header("retry-after", String(Math.ceil(error.retryAfterMs / 1000)));
     }
-    if (status === 500) options.log.error({ err: messageOf(error), path: c.req.path }, "page request failed");
+    if (status === 500) {
+      options.log.error({ err: messageOf(error), path: c.req.path }, "page request failed");
+    }
     return c.json(body, status);
   });
   app.notFound(async (c) => {
     if (isVisit(c)) return await page(c, 404);
-    return c.json({ error: { code: "not_found", message: `there is nothing at ${c.req.path}` } }, 404);
+    return c.json(
+      { error: { code: "not_found", message: `there is nothing at ${c.req.path}` } },
+      404,
+    );
   });
 
   app.get("/healthz", (c) => c.json({ ok: true }));
@@ -92,7 +102,10 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     const state = readiness();
     return c.json(state, state.ready ? 200 : 503);
   });
-  app.get("/metrics", (c) => c.body(prometheusText(metricsOf(core)), 200, { "content-type": PROMETHEUS_TYPE }));
+  app.get(
+    "/metrics",
+    (c) => c.body(prometheusText(metricsOf(core)), 200, { "content-type": PROMETHEUS_TYPE }),
+  );
 
   app.route(
     "/api",
@@ -107,13 +120,17 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     }),
   );
 
-  // The page's scripts and styles are half of a daemon's program, and many daemons never serve the page.
+  // The page's scripts and styles are half of a daemon's program, and many daemons never serve the
+  // page.
   const files = () => import("./assets.ts");
   const page = async (c: Context<PageEnv>, status: 200 | 404) => {
     const html = (await files()).shell(token, c.get("identity"), core);
     return c.html(html, status, { "cache-control": "no-store" });
   };
-  app.get("/assets/:name", async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers));
+  app.get(
+    "/assets/:name",
+    async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers),
+  );
   // The manual; its pages name each other relative to this folder.
   for (const path of ["/docs", "/docs/"]) app.get(path, (c) => c.redirect("/docs/index.html"));
   app.get("/docs/*", async (c) => {
@@ -128,11 +145,15 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     app.get(path, (c) => page(c, 200));
   }
   // The address that MLflow's client prints: MLFLOW_TRACKING_URI, with the rest after "#".
-  app.get("/mlflow/:id/", (c) => c.redirect(`/runs/${encodeURIComponent(c.req.param("id"))}#overview`));
+  app.get(
+    "/mlflow/:id/",
+    (c) => c.redirect(`/runs/${encodeURIComponent(c.req.param("id"))}#overview`),
+  );
 
   return {
     token,
-    fetch: (request, from = { peer: "", owner: false, bySocket: false }) => app.fetch(request, from),
+    fetch: (request, from = { peer: "", owner: false, bySocket: false }) =>
+      app.fetch(request, from),
     stop() {
       streams.stop();
     },

@@ -1,4 +1,7 @@
-/** The page's files, included in the program as texts; `deno task gen` builds scripts and styles from client/. */
+/**
+ * The page's files, included in the program as texts; `deno task gen` builds scripts and styles
+ * from client/.
+ */
 import { sha256, zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Core } from "../dispatch/core/core.ts";
@@ -65,9 +68,15 @@ export function asset(name: string, request: Headers): Response {
     "cache-control": "no-cache",
     vary: "accept-encoding",
   };
-  if (request.get("if-none-match") === found.etag) return new Response(null, { status: 304, headers });
-  if (!/\bgzip\b/.test(request.get("accept-encoding") ?? "")) return new Response(found.text, { headers });
-  return new Response(packedAsset(name, found.text), { headers: { ...headers, "content-encoding": "gzip" } });
+  if (request.get("if-none-match") === found.etag) {
+    return new Response(null, { status: 304, headers });
+  }
+  if (!/\bgzip\b/.test(request.get("accept-encoding") ?? "")) {
+    return new Response(found.text, { headers });
+  }
+  return new Response(packedAsset(name, found.text), {
+    headers: { ...headers, "content-encoding": "gzip" },
+  });
 }
 
 function escaped(text: string): string {
@@ -75,7 +84,11 @@ function escaped(text: string): string {
 }
 
 /** The one HTML document; the script inside it draws every view. */
-export function shell(token: string, identity: Identity, core: Pick<Core, "version" | "keepDeletedMs">): string {
+export function shell(
+  token: string,
+  identity: Identity,
+  core: Pick<Core, "version" | "keepDeletedMs">,
+): string {
   const values: Record<string, string> = {
     TOKEN: token,
     IDENTITY: identity.name,
@@ -83,5 +96,8 @@ export function shell(token: string, identity: Identity, core: Pick<Core, "versi
     KEEPS_DELETED: String(core.keepDeletedMs > 0),
     VERSION: core.version,
   };
-  return indexHtml.replace(/\{\{\s*([A-Z_]+)\s*\}\}/g, (_, name: string) => escaped(values[name] ?? ""));
+  return indexHtml.replace(
+    /\{\{\s*([A-Z_]+)\s*\}\}/g,
+    (_, name: string) => escaped(values[name] ?? ""),
+  );
 }

@@ -1,6 +1,7 @@
 /**
- * Login to the status page: a form takes the token once and sets a cookie. The cookie is the random id of a session in the
- * daemon's memory, never the token; it is HttpOnly (scripts cannot read it) and SameSite (other sites cannot send it).
+ * Login to the status page: a form takes the token once and sets a cookie. The cookie is the random
+ * id of a session in the daemon's memory, never the token; it is HttpOnly (scripts cannot read it)
+ * and SameSite (other sites cannot send it).
  */
 import { nodeCrypto } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
@@ -15,13 +16,21 @@ const SESSION_MS = 12 * 3600_000;
 const MAX_SESSIONS = 1000;
 /** Bounds of the form's body, whatever was pasted into it. */
 const FORM_LIMITS: BodyLimits = { maxBytes: 4096, withinMs: 15_000 };
-/** Wrong tokens per minute and peer: 256 bits cannot be guessed, but repeated tries are not answered without limit. */
+/**
+ * Wrong tokens per minute and peer: 256 bits cannot be guessed, but repeated tries are not answered
+ * without limit.
+ */
 const WRONG_A_MINUTE = 30;
 /** Peers whose wrong tokens are counted per minute; further peers share one count. */
 const MAX_PEERS = 10_000;
 
 function identityOf({ name, role, own = false }: Holder): Identity {
-  return { name: name === "read" ? "reader" : name, readOnly: !mayDo(role, "operate"), admin: role === "admin", own };
+  return {
+    name: name === "read" ? "reader" : name,
+    readOnly: !mayDo(role, "operate"),
+    admin: role === "admin",
+    own,
+  };
 }
 
 export interface PageLogin {
@@ -65,9 +74,14 @@ export function pageLogin(
   };
 
   const cookie = (value: string, seconds: number) =>
-    `${COOKIE}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}${options.secure ? "; Secure" : ""}`;
+    `${COOKIE}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}${
+      options.secure ? "; Secure" : ""
+    }`;
 
-  /** Counts a wrong token of the peer, and returns whether it has sent too many. Not called for a right token. */
+  /**
+   * Counts a wrong token of the peer, and returns whether it has sent too many. Not called for a
+   * right token.
+   */
   const tooManyWrong = (peer: string): boolean => {
     const minute = Math.floor(now() / 60_000);
     if (wrong.minute !== minute) wrong = { minute, counts: new Map() };
@@ -106,7 +120,11 @@ export function pageLogin(
     }
     return new Response(null, {
       status: 303,
-      headers: { location: to, "set-cookie": cookie(open(token), SESSION_MS / 1000), "cache-control": "no-store" },
+      headers: {
+        location: to,
+        "set-cookie": cookie(open(token), SESSION_MS / 1000),
+        "cache-control": "no-store",
+      },
     });
   };
 
@@ -115,26 +133,39 @@ export function pageLogin(
       const holder = holderOf(request);
       if (holder !== undefined) return identityOf(holder);
       if (request.headers.has("authorization") && tooManyWrong(peer)) {
-        throw new MosaicError("resource_exhausted", "too many wrong tokens came from this address", {
-          retryAfterMs: untilNextMinute(),
-        });
+        throw new MosaicError(
+          "resource_exhausted",
+          "too many wrong tokens came from this address",
+          {
+            retryAfterMs: untilNextMinute(),
+          },
+        );
       }
       return undefined;
     },
     async handle(request, peer) {
       const { pathname, search, searchParams } = new URL(request.url);
       if (pathname === "/login") {
-        return request.method === "POST" ? await logIn(request, peer) : form(200, "", ownPath(searchParams.get("to")));
+        return request.method === "POST"
+          ? await logIn(request, peer)
+          : form(200, "", ownPath(searchParams.get("to")));
       }
       if (pathname === "/logout" && request.method === "POST" && !isForeign(request)) {
         sessions.delete(cookieOf(request) ?? "");
-        return new Response(null, { status: 303, headers: { location: "/login", "set-cookie": cookie("", 0) } });
+        return new Response(null, {
+          status: 303,
+          headers: { location: "/login", "set-cookie": cookie("", 0) },
+        });
       }
-      const isVisit = request.method === "GET" && (request.headers.get("accept") ?? "").includes("text/html");
+      const isVisit = request.method === "GET" &&
+        (request.headers.get("accept") ?? "").includes("text/html");
       if (!isVisit || holderOf(request) !== undefined) return undefined;
       const to = `${pathname}${search}`;
       const location = to === "/" ? "/login" : `/login?to=${encodeURIComponent(to)}`;
-      return new Response(null, { status: 303, headers: { location, "cache-control": "no-store" } });
+      return new Response(null, {
+        status: 303,
+        headers: { location, "cache-control": "no-store" },
+      });
     },
   };
 }
@@ -159,11 +190,13 @@ const MOST_ADDRESS = 2000;
 
 /** The address that a visitor wanted, if it is a path of this page; no other site's. */
 function ownPath(wanted: string | null): string {
-  const isOwn = wanted !== null && wanted.length <= MOST_ADDRESS && /^\/(?![/\\])[\x21-\x7e]*$/.test(wanted);
+  const isOwn = wanted !== null && wanted.length <= MOST_ADDRESS &&
+    /^\/(?![/\\])[\x21-\x7e]*$/.test(wanted);
   return isOwn && !wanted.startsWith("/login") ? wanted : "/";
 }
 
-const STYLE = `:root{color-scheme:light dark}body{margin:0;min-height:100vh;display:grid;place-items:center;
+const STYLE =
+  `:root{color-scheme:light dark}body{margin:0;min-height:100vh;display:grid;place-items:center;
 font:15px/1.5 system-ui,sans-serif;background:light-dark(#f6f7f9,#0e1116);color:light-dark(#1a1e24,#e4e8ee)}
 main{width:min(360px,calc(100vw - 32px));box-sizing:border-box;padding:28px;border:1px solid light-dark(#dfe3e8,#28303a);
 border-radius:12px;background:light-dark(#fff,#151a21)}h1{margin:0 0 16px;font-size:22px}
@@ -181,12 +214,13 @@ const escaped = (text: string) => text.replace(/[&<>"']/g, (c) => `&#${c.charCod
 function form(status: number, problem: string, to: string): Response {
   styleHash ??= nodeCrypto().createHash("sha256").update(STYLE).digest("base64");
   const alertHtml = problem === "" ? "" : `<p role="alert">${escaped(problem)}</p>`;
-  const body = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mosaic: log in</title>
+  const body =
+    `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mosaic: log in</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>${STYLE}</style></head>
 <body><main><h1>mosaic</h1>${alertHtml}
 <form method="post" action="/login"><input type="hidden" name="to" value="${
-    escaped(to)
-  }"><label>Token <input name="token" type="password" autocomplete="current-password"
+      escaped(to)
+    }"><label>Token <input name="token" type="password" autocomplete="current-password"
  required autofocus></label> <button>Log in</button></form>
 <p><code>mosaic token show</code> prints it on the daemon's machine.</p></main></body></html>`;
   return new Response(body, {

@@ -1,9 +1,10 @@
 /**
- * Stores the files that an attempt's proxy uploads, if its host shares no disk with the daemon. A file comes in chunks, in
- * order, into a partial file below the run's control directory; a complete one is verified, synced and renamed to its final
- * path. So a connection or a process may end at any moment: the next one asks how much is stored. Logs are written to their
- * final path from the start. A file at its final path with the same size and time counts as the same file: no other record
- * of uploads is kept.
+ * Stores the files that an attempt's proxy uploads, if its host shares no disk with the daemon. A
+ * file comes in chunks, in order, into a partial file below the run's control directory; a complete
+ * one is verified, synced and renamed to its final path. So a connection or a process may end at
+ * any moment: the next one asks how much is stored. Logs are written to their final path from the
+ * start. A file at its final path with the same size and time counts as the same file: no other
+ * record of uploads is kept.
  */
 import type { Hash } from "node:crypto";
 import { sha256 } from "../base/node_modules.ts";
@@ -65,7 +66,9 @@ export class Allowance {
   /** Counts a file with its present size. @returns why it may not be stored */
   refusal(stored: string, size: number): string | undefined {
     const before = this.#sizes.get(stored);
-    if (before === undefined && this.#sizes.size >= MAX_FILES) return `the attempt has ${MAX_FILES} files already`;
+    if (before === undefined && this.#sizes.size >= MAX_FILES) {
+      return `the attempt has ${MAX_FILES} files already`;
+    }
     const bytes = this.#bytes - (before ?? 0) + size;
     if (bytes > this.#maxBytes) {
       return `the attempt's files would have more than ${this.#maxBytes} bytes (--max-upload)`;
@@ -96,11 +99,16 @@ export class Uploads implements Disposable {
     this.#logs = logFiles(options.files, options.attempt);
   }
 
-  /** Stores one chunk after the other. @throws errors of the disk; a full disk is no error but a hold */
+  /**
+   * Stores one chunk after the other. @throws errors of the disk; a full disk is no error but a
+   * hold
+   */
   async take(chunk: Chunk): Promise<ChunkAnswer> {
     const { files, attempt } = this.#options;
     const stored = storedPath(files.workerId, attempt, chunk.path);
-    const refused = stored === undefined ? "an attempt must not write this path" : this.#refusal(chunk, stored);
+    const refused = stored === undefined
+      ? "an attempt must not write this path"
+      : this.#refusal(chunk, stored);
     if (refused !== undefined) return { offset: 0, refused };
     const key = `${stored}\n${chunk.size}\n${chunk.changedAt}`;
     try {
@@ -120,11 +128,14 @@ export class Uploads implements Disposable {
     }
     const isWhole = [size, offset].every((value) => Number.isSafeInteger(value) && value >= 0);
     if (!isWhole || offset + data.length > size) return "its chunks do not fit its size";
-    if (data.length > 0 && crc32c(data) !== crc) throw new Error(`a chunk of ${stored} was damaged on its way`);
+    if (data.length > 0 && crc32c(data) !== crc) {
+      throw new Error(`a chunk of ${stored} was damaged on its way`);
+    }
     return this.#options.allowance.refusal(stored, size);
   }
 
-  // -------------------------------------------------------------------------------------------------------- files
+  // --------------------------------------------------------------------------------------------------------
+  // files
 
   async #file(place: string, stored: string, key: string, chunk: Chunk): Promise<ChunkAnswer> {
     const { size, changedAt, offset, data } = chunk;
@@ -146,7 +157,10 @@ export class Uploads implements Disposable {
     const { directory } = this.#options.files;
     makeDirectoriesTo(place, directory, directory);
     quarantineFile(place, "file", directory);
-    renameFile(partOf(this.#parts, stored, chunk), place, { from: ownIn(directory), to: directory });
+    renameFile(partOf(this.#parts, stored, chunk), place, {
+      from: ownIn(directory),
+      to: directory,
+    });
     return { offset: size, done: true };
   }
 
@@ -169,7 +183,8 @@ export class Uploads implements Disposable {
     this.#open = openAt(path, key, own);
   }
 
-  // --------------------------------------------------------------------------------------------------------- logs
+  // ---------------------------------------------------------------------------------------------------------
+  // logs
 
   async #log(place: string, stored: string, chunk: Chunk): Promise<ChunkAnswer> {
     const { offset, data, sha256, size } = chunk;
@@ -198,7 +213,8 @@ export class Uploads implements Disposable {
     return { offset: 0 };
   }
 
-  // -------------------------------------------------------------------------------------------------------- ends
+  // --------------------------------------------------------------------------------------------------------
+  // ends
 
   async #digest({ file, hash, at }: Open): Promise<string> {
     if (hash !== undefined) return hash.copy().digest("hex");
@@ -223,8 +239,14 @@ export class Uploads implements Disposable {
   }
 }
 
-/** Files of an attempt that were not uploaded completely: their names in the run's directory. Their parts are removed. */
-export function unfinishedUploads(files: RunFiles, attempt: number): { path: string; bytes: number }[] {
+/**
+ * Files of an attempt that were not uploaded completely: their names in the run's directory. Their
+ * parts are removed.
+ */
+export function unfinishedUploads(
+  files: RunFiles,
+  attempt: number,
+): { path: string; bytes: number }[] {
   const parts = partsOf(files, attempt);
   const found: { path: string; bytes: number }[] = [];
   const own = ownIn(files.directory);
@@ -256,13 +278,17 @@ function partOf(parts: string, stored: string, { size, changedAt }: Chunk): stri
   return `${parts}/${stored}.${size}-${changedAt}.part`;
 }
 
-/** If a file changes during its upload, the upload begins again; the old beginning would never be used. */
+/**
+ * If a file changes during its upload, the upload begins again; the old beginning would never be
+ * used.
+ */
 function removeOtherVersions(path: string, stored: string, own: Start): void {
   const directory = path.slice(0, path.lastIndexOf("/"));
   const name = stored.slice(stored.lastIndexOf("/") + 1);
   for (const entry of entriesOf(directory, own)) {
     const other = `${directory}/${entry.name}`;
-    const version = entry.name.startsWith(`${name}.`) && /^\d+-\d+\.part$/.test(entry.name.slice(name.length + 1));
+    const version = entry.name.startsWith(`${name}.`) &&
+      /^\d+-\d+\.part$/.test(entry.name.slice(name.length + 1));
     if (entry.isFile && version && other !== path) removeFile(other, own);
   }
 }

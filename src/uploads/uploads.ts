@@ -1,7 +1,8 @@
 /**
- * Uploads the files of the run's directory to a daemon that shares no disk with this host (docs/how-to/slurm.md, "Without a shared
- * disk"). Logs are uploaded as they grow; other files when they have not changed for a while, and all of them at the
- * worker's end, before its exit is reported. The daemon says how much it has of each, so nothing is stored here.
+ * Uploads the files of the run's directory to a daemon that shares no disk with this host
+ * (docs/how-to/slurm.md, "Without a shared disk"). Logs are uploaded as they grow; other files when
+ * they have not changed for a while, and all of them at the worker's end, before its exit is
+ * reported. The daemon says how much it has of each, so nothing is stored here.
  *
  * A file's upload is one of (`Progress`):
  *
@@ -30,14 +31,20 @@ import type { ProxyMessageInit } from "../wire/ingest_protocol.ts";
 const CHUNK_BYTES = 256 << 10;
 /** A file that has not changed for this long is uploaded. */
 const QUIET_MS = 2000;
-/** Pause between two searches of the run's directory, and at least this many times as long as a search takes. */
+/**
+ * Pause between two searches of the run's directory, and at least this many times as long as a
+ * search takes.
+ */
 const SEARCH_MS = 2000;
 const SEARCH_SHARE = 20;
 const MAX_FILES = 20_000;
 const MAX_DEPTH = 16;
 /** If the daemon's disk is full, it is asked again after this time. */
 const HOLD_MS = 5000;
-/** Number of searches after the worker's end: a file that is still written to would be found for ever. */
+/**
+ * Number of searches after the worker's end: a file that is still written to would be found for
+ * ever.
+ */
 const FINAL_SEARCHES = 4;
 /** A log that is truncated again and again is uploaded from its beginning at most this often. */
 const MAX_EMPTIED = 3;
@@ -171,7 +178,9 @@ export class FileUploads {
     this.#mayGoAt = 0;
     this.#searchAt = 0;
     this.#finalSearches = 0;
-    this.#logs = logFiles(this.#files, this.#attempt).map((path) => new Going(path, new Log(this.#files, path), true));
+    this.#logs = logFiles(this.#files, this.#attempt).map((path) =>
+      new Going(path, new Log(this.#files, path), true)
+    );
   }
 
   close(): void {
@@ -193,8 +202,8 @@ export class FileUploads {
   }
 
   /**
-   * The next chunk; undefined if nothing is left to send, with `final` if everything is settled; "closed" if the connection
-   * has changed since the call.
+   * The next chunk; undefined if nothing is left to send, with `final` if everything is settled;
+   * "closed" if the connection has changed since the call.
    */
   async next(final: boolean): Promise<NextChunk | undefined | "closed"> {
     const connection = this.#connection;
@@ -214,7 +223,8 @@ export class FileUploads {
         if (chunk !== undefined) return this.#sent(going, chunk);
       }
       if (
-        this.#underWay.length === 0 && this.#current === undefined && !this.#logs.some((one) => this.#isDue(one, final))
+        this.#underWay.length === 0 && this.#current === undefined &&
+        !this.#logs.some((one) => this.#isDue(one, final))
       ) {
         if (final && this.#done.files > 0) this.#log.info(this.#done, "files uploaded");
         return undefined;
@@ -242,7 +252,9 @@ export class FileUploads {
       const { path } = this.#found.shift()!;
       try {
         const file = openRegular(`${this.#files.directory}/${path}`, this.#files.directory);
-        if (file !== undefined) return void (this.#current = new Going(path, new WholeFile(file), false));
+        if (file !== undefined) {
+          return void (this.#current = new Going(path, new WholeFile(file), false));
+        }
       } catch (error) {
         this.#leave(path, messageOf(error));
       }
@@ -331,12 +343,16 @@ export class FileUploads {
     const to = Number(message.offset) + bytes;
     this.#underWay.push({ of, to });
     of.underWay++;
-    if (this.#rate > 0) this.#mayGoAt = Math.max(performance.now(), this.#mayGoAt) + bytes / this.#rate * 1000;
+    if (this.#rate > 0) {
+      this.#mayGoAt = Math.max(performance.now(), this.#mayGoAt) + bytes / this.#rate * 1000;
+    }
     return { message, bytes: bytes + 1 };
   }
 
   /** To be called with each answer, in order. */
-  answered({ offset, done, refused, hold }: Pick<FileAck, "offset" | "done" | "refused" | "hold">): void {
+  answered(
+    { offset, done, refused, hold }: Pick<FileAck, "offset" | "done" | "refused" | "hold">,
+  ): void {
     const sent = this.#underWay.shift();
     if (sent === undefined) return;
     const { of, to } = sent;
@@ -377,7 +393,8 @@ export class FileUploads {
     this.#log.warn({ path, why }, "a file is not uploaded");
     this.#left.add(path);
     const info = version === undefined ? lstat(`${this.#files.directory}/${path}`) : undefined;
-    const now = info && versionOf({ size: info.size, changedAt: Math.trunc(info.mtime?.getTime() ?? 0) });
+    const now = info &&
+      versionOf({ size: info.size, changedAt: Math.trunc(info.mtime?.getTime() ?? 0) });
     this.#settled.set(path, version ?? now ?? "");
   }
 }

@@ -1,8 +1,14 @@
-/** The audit log: who changed what, when and with which result, and who was refused. One JSON object per line. */
+/**
+ * The audit log: who changed what, when and with which result, and who was refused. One JSON object
+ * per line.
+ */
 import { TokenBucket } from "../base/time/token_bucket.ts";
 
 export interface AuditEntry {
-  /** Name of the token; "owner" for the daemon's user without one, "anybody" if no credential is required, "nobody". */
+  /**
+   * Name of the token; "owner" for the daemon's user without one, "anybody" if no credential is
+   * required, "nobody".
+   */
   who: string;
   /** Of the connection; "unix" for the daemon's own socket. */
   address: string;
@@ -53,14 +59,22 @@ export class Audit {
 }
 
 export function auditLine(entry: AuditEntry, skipped = 0): string {
-  return `${JSON.stringify({ at: new Date().toISOString(), ...entry, ...(skipped === 0 ? {} : { skipped }) })}\n`;
+  return `${
+    JSON.stringify({
+      at: new Date().toISOString(),
+      ...entry,
+      ...(skipped === 0 ? {} : { skipped }),
+    })
+  }\n`;
 }
 
 /** @returns undefined for an invalid line, such as one that a full disk has cut off */
 export function parseAuditLine(line: string): AuditLine | undefined {
   try {
     const entry = JSON.parse(line) as Partial<AuditLine> | null;
-    return typeof entry?.at === "string" && typeof entry.action === "string" ? entry as AuditLine : undefined;
+    return typeof entry?.at === "string" && typeof entry.action === "string"
+      ? entry as AuditLine
+      : undefined;
   } catch {
     return undefined;
   }

@@ -1,7 +1,7 @@
 /**
- * Deadlines of a client's calls, without `setTimeout`, whose first use loads Node's timers: 8 ms and 4 MiB in each command.
- * The runtime's own timer cannot be stopped, so one timer serves all calls until it is due. It does not keep the process
- * alive; calls do.
+ * Deadlines of a client's calls, without `setTimeout`, whose first use loads Node's timers: 8 ms
+ * and 4 MiB in each command. The runtime's own timer cannot be stopped, so one timer serves all
+ * calls until it is due. It does not keep the process alive; calls do.
  */
 interface Deadline {
   /** By `performance.now()`. */
@@ -23,14 +23,17 @@ export function atDeadline(ms: number, act: () => void): () => void {
 function arm(at: number): void {
   if (at >= alarmAt) return;
   alarmAt = at;
-  AbortSignal.timeout(Math.max(0, Math.ceil(at - performance.now()))).addEventListener("abort", () => {
-    if (alarmAt === at) alarmAt = Infinity;
-    const now = performance.now();
-    for (const deadline of open) {
-      if (deadline.at > now) continue;
-      open.delete(deadline);
-      deadline.act();
-    }
-    arm(Math.min(...[...open].map((deadline) => deadline.at)));
-  });
+  AbortSignal.timeout(Math.max(0, Math.ceil(at - performance.now()))).addEventListener(
+    "abort",
+    () => {
+      if (alarmAt === at) alarmAt = Infinity;
+      const now = performance.now();
+      for (const deadline of open) {
+        if (deadline.at > now) continue;
+        open.delete(deadline);
+        deadline.act();
+      }
+      arm(Math.min(...[...open].map((deadline) => deadline.at)));
+    },
+  );
 }

@@ -1,9 +1,15 @@
 /**
- * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by src/rpc/call/calls.ts: so the
- * sender knows each message's size (the gate needs it) and the receiver decides when to decode.
+ * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by
+ * src/rpc/call/calls.ts: so the sender knows each message's size (the gate needs it) and the
+ * receiver decides when to decode.
  */
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import { logVerbosity, type MethodDefinition, type ServiceDefinition, setLogVerbosity } from "@grpc/grpc-js";
+import {
+  logVerbosity,
+  type MethodDefinition,
+  type ServiceDefinition,
+  setLogVerbosity,
+} from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import { methodPath } from "./method_path.ts";
 
@@ -17,8 +23,10 @@ const same = (bytes: Buffer) => bytes;
 function rawMethod(method: DescMethod): RawMethod {
   return {
     path: methodPath(method),
-    requestStream: method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming",
-    responseStream: method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming",
+    requestStream: method.methodKind === "client_streaming" ||
+      method.methodKind === "bidi_streaming",
+    responseStream: method.methodKind === "server_streaming" ||
+      method.methodKind === "bidi_streaming",
     requestSerialize: same,
     requestDeserialize: same,
     responseSerialize: same,
@@ -26,7 +34,9 @@ function rawMethod(method: DescMethod): RawMethod {
   };
 }
 
-/** The definition for `Server.addService`, with the method's local names as keys, like the handlers. */
+/**
+ * The definition for `Server.addService`, with the method's local names as keys, like the handlers.
+ */
 export function rawService(service: DescService): ServiceDefinition {
   return Object.fromEntries(service.methods.map((method) => [method.localName, rawMethod(method)]));
 }

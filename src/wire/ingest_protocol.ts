@@ -11,12 +11,19 @@ export type ProxyMessageInit = NonNullable<
 /** MAJOR changes if one side could not understand the other, MINOR if something was added. */
 export const INGEST_PROTOCOL = "mosaic-ingest/1.0";
 
-/** @throws MosaicError `failed_precondition` naming both versions if the other side uses another major version. */
+/**
+ * @throws MosaicError `failed_precondition` naming both versions if the other side uses another
+ * major version.
+ */
 export function checkIngestProtocol(theirs: string, ours = INGEST_PROTOCOL): void {
   if (majorOf(theirs) !== undefined && majorOf(theirs) === majorOf(ours)) return;
-  throw new MosaicError("failed_precondition", `the proxy speaks "${theirs}" and the daemon "${ours}"`, {
-    hint: "Proxy and daemon must be of the same major version: upgrade the older one.",
-  });
+  throw new MosaicError(
+    "failed_precondition",
+    `the proxy speaks "${theirs}" and the daemon "${ours}"`,
+    {
+      hint: "Proxy and daemon must be of the same major version: upgrade the older one.",
+    },
+  );
 }
 
 function majorOf(protocol: string): string | undefined {

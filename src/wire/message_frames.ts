@@ -1,9 +1,9 @@
 /**
- * Protobuf messages in gRPC's own framing (a zero byte, four bytes of length, the message), written one after the other into
- * one buffer.
- * For streams of many small messages: the library's encoder creates several objects and copies for each, and grpc-js does
- * one write each; here a few hundred messages are one chunk and one write. Fields are written as proto3 requires: in the
- * order of the calls, and not at all if they have the default.
+ * Protobuf messages in gRPC's own framing (a zero byte, four bytes of length, the message), written
+ * one after the other into one buffer. For streams of many small messages: the library's encoder
+ * creates several objects and copies for each, and grpc-js does one write each; here a few hundred
+ * messages are one chunk and one write. Fields are written as proto3 requires: in the order of the
+ * calls, and not at all if they have the default.
  */
 
 export const FRAME_BYTES = 5;
@@ -113,8 +113,8 @@ export class FrameWriter {
   }
 
   /**
-   * A text with its length, which is known only afterwards: space is reserved for the length of ASCII, and enlarged if
-   * needed.
+   * A text with its length, which is known only afterwards: space is reserved for the length of
+   * ASCII, and enlarged if needed.
    */
   #encode(text: string): void {
     const guess = this.#at + sizeOf(text.length);
@@ -141,7 +141,15 @@ export class FrameWriter {
 
 /** Bytes of a length as a varint. */
 function sizeOf(length: number): number {
-  return length < 0x80 ? 1 : length < 0x4000 ? 2 : length < 0x20_0000 ? 3 : length < 0x1000_0000 ? 4 : 5;
+  return length < 0x80
+    ? 1
+    : length < 0x4000
+    ? 2
+    : length < 0x20_0000
+    ? 3
+    : length < 0x1000_0000
+    ? 4
+    : 5;
 }
 
 /** The messages in framed bytes, without their frames. */

@@ -2,8 +2,8 @@
 import { type ErrorCode, MosaicError } from "../base/errors.ts";
 
 /**
- * Most characters of a text: gRPC sends it in a header, with three bytes for each byte that is not ASCII, and peers limit
- * headers, commonly to 8 KiB.
+ * Most characters of a text: gRPC sends it in a header, with three bytes for each byte that is not
+ * ASCII, and peers limit headers, commonly to 8 KiB.
  */
 const MAX_CHARACTERS = 2000;
 
@@ -15,7 +15,9 @@ export interface PublicError {
   retryAfterMs: number | undefined;
 }
 
-/** An unexpected error is reported without its message, which may contain secrets; the log has it. */
+/**
+ * An unexpected error is reported without its message, which may contain secrets; the log has it.
+ */
 export function publicErrorOf(error: unknown): PublicError {
   if (!(error instanceof MosaicError) || error.code === "internal") {
     const message = "internal error; the daemon's log has the details";
@@ -24,7 +26,12 @@ export function publicErrorOf(error: unknown): PublicError {
   const { code, retryAfterMs } = error;
   const message = bounded(error.message);
   const hint = error.hint === undefined ? undefined : bounded(error.hint);
-  return { code, message: hint === undefined ? message : `${message}\n${hint}`, hint, retryAfterMs };
+  return {
+    code,
+    message: hint === undefined ? message : `${message}\n${hint}`,
+    hint,
+    retryAfterMs,
+  };
 }
 
 function bounded(text: string): string {

@@ -22,7 +22,10 @@ export const HINT_TRAILER = "mosaic-hint-bin";
 /** Milliseconds after which to try again; gRPC clients with a retry policy respect it. */
 export const RETRY_TRAILER = "grpc-retry-pushback-ms";
 
-/** Sent with a status: the hint, the milliseconds after which to try again, and the cause for the log. */
+/**
+ * Sent with a status: the hint, the milliseconds after which to try again, and the cause for the
+ * log.
+ */
 export interface StatusTrailers {
   hint: string | undefined;
   retryAfterMs?: string;
@@ -32,7 +35,9 @@ export interface StatusTrailers {
 /** @param details as received, with the hint as their last line */
 export function errorOf(code: ErrorCode, details: string, trailers: StatusTrailers): MosaicError {
   const { hint, cause } = trailers;
-  const retryAfterMs = trailers.retryAfterMs === undefined ? undefined : Number(trailers.retryAfterMs);
+  const retryAfterMs = trailers.retryAfterMs === undefined
+    ? undefined
+    : Number(trailers.retryAfterMs);
   if (hint === undefined) return new MosaicError(code, details, { cause, retryAfterMs });
   const message = details.endsWith(`\n${hint}`) ? details.slice(0, -hint.length - 1) : details;
   return new MosaicError(code, message, { hint, cause, retryAfterMs });

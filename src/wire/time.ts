@@ -6,7 +6,10 @@ import { TimestampSchema } from "../base/proto_file.ts";
 /** @param ms Unix milliseconds. */
 export function timestampOfMs(ms: number): Timestamp {
   const seconds = Math.floor(ms / 1000);
-  return create(TimestampSchema, { seconds: BigInt(seconds), nanos: Math.round((ms - seconds * 1000) * 1e6) });
+  return create(TimestampSchema, {
+    seconds: BigInt(seconds),
+    nanos: Math.round((ms - seconds * 1000) * 1e6),
+  });
 }
 
 export function optionalTimestamp(ms: number | null): Timestamp | undefined {
@@ -16,7 +19,9 @@ export function optionalTimestamp(ms: number | null): Timestamp | undefined {
 /** Unix nanoseconds as decimal text; "" for an unset time. */
 export function nsOfTimestamp(time: Timestamp | undefined): string {
   if (time === undefined) return "";
-  if (time.seconds > 0n && time.nanos >= 0) return `${time.seconds}${String(time.nanos).padStart(9, "0")}`;
+  if (time.seconds > 0n && time.nanos >= 0) {
+    return `${time.seconds}${String(time.nanos).padStart(9, "0")}`;
+  }
   return String(time.seconds * 1_000_000_000n + BigInt(time.nanos));
 }
 

@@ -1,7 +1,8 @@
 /**
- * The tokens of a state directory: a file that only its owner can read, created at the first start with `--auth token`. It
- * is read again when it changes, so that `mosaic token` takes effect at once on a running daemon. It contains the secrets of
- * two standard tokens, and a hash of each named one.
+ * The tokens of a state directory: a file that only its owner can read, created at the first start
+ * with `--auth token`. It is read again when it changes, so that `mosaic token` takes effect at
+ * once on a running daemon. It contains the secrets of two standard tokens, and a hash of each
+ * named one.
  */
 import type { Buffer } from "node:buffer";
 import { nodeCrypto, sha256 } from "../base/node_modules.ts";
@@ -44,11 +45,22 @@ export interface Holder {
 }
 
 /** @param owner "": unknown; undefined: the call is about no single run */
-export function notOwn(name: string, what: "run" | "sweep", owner: string | undefined): MosaicError {
-  const whose = owner === undefined ? "this is none" : `this one is ${owner === "" ? "nobody's" : `${owner}'s`}`;
-  return new MosaicError("permission_denied", `the token ${name} may change only its own ${what}s, and ${whose}`, {
-    hint: `"mosaic list --mine" shows them; "mosaic token create" without --own makes a token for all runs.`,
-  });
+export function notOwn(
+  name: string,
+  what: "run" | "sweep",
+  owner: string | undefined,
+): MosaicError {
+  const whose = owner === undefined
+    ? "this is none"
+    : `this one is ${owner === "" ? "nobody's" : `${owner}'s`}`;
+  return new MosaicError(
+    "permission_denied",
+    `the token ${name} may change only its own ${what}s, and ${whose}`,
+    {
+      hint:
+        `"mosaic list --mine" shows them; "mosaic token create" without --own makes a token for all runs.`,
+    },
+  );
 }
 
 /** 256 bits; the prefix lets scanners for leaked secrets recognize it. */
@@ -71,13 +83,17 @@ export function readTokens(path: string): Tokens | undefined {
     throw new MosaicError(
       "failed_precondition",
       `${path} can be read by others (mode ${(mode & 0o777).toString(8)})`,
-      { hint: `The tokens in it may be known: run "mosaic token rotate", which also sets mode 600.` },
+      {
+        hint: `The tokens in it may be known: run "mosaic token rotate", which also sets mode 600.`,
+      },
     );
   }
   try {
     const { admin, read, named = [] } = JSON.parse(text) as Partial<Tokens>;
     const areSecrets = [admin, read].every((secret) => typeof secret === "string" && secret !== "");
-    if (areSecrets && Array.isArray(named) && named.every(isNamed)) return { admin: admin!, read: read!, named };
+    if (areSecrets && Array.isArray(named) && named.every(isNamed)) {
+      return { admin: admin!, read: read!, named };
+    }
   } catch {
     // Torn or foreign; the error below says so, without its text.
   }
@@ -87,8 +103,10 @@ export function readTokens(path: string): Tokens | undefined {
 }
 
 function isNamed(token: Partial<NamedToken> | null): boolean {
-  return typeof token?.name === "string" && ROLES.includes(token.role!) && /^[0-9a-f]{64}$/.test(token.sha256 ?? "") &&
-    typeof token.createdAt === "number" && (token.expiresAt === null || typeof token.expiresAt === "number") &&
+  return typeof token?.name === "string" && ROLES.includes(token.role!) &&
+    /^[0-9a-f]{64}$/.test(token.sha256 ?? "") &&
+    typeof token.createdAt === "number" &&
+    (token.expiresAt === null || typeof token.expiresAt === "number") &&
     typeof (token.own ?? false) === "boolean";
 }
 
@@ -102,8 +120,8 @@ function firstTokens(path: string): Tokens {
 }
 
 /**
- * Changes of the file one after another: of two commands at one time, each would write what it has read, and the token of
- * one would be lost. The lock file stays.
+ * Changes of the file one after another: of two commands at one time, each would write what it has
+ * read, and the token of one would be lost. The lock file stays.
  */
 function changing<T>(path: string, change: () => T): T {
   let lock: Deno.FsFile | undefined;
@@ -141,7 +159,8 @@ function rotated(path: string, which: readonly StandardToken[]): Tokens {
 }
 
 /**
- * @param token.own only for the role operate, which alone changes runs of others without being allowed everything
+ * @param token.own only for the role operate, which alone changes runs of others without being
+ * allowed everything
  * @param token.ttlMs validity; undefined: until it is revoked
  * @returns its secret, which is not stored
  * @throws MosaicError `invalid_argument` for a name that is invalid or taken
@@ -153,13 +172,19 @@ export function createToken(
   const { name, role, own = false, ttlMs } = token;
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) {
     throw new MosaicError("invalid_argument", `the name of a token is ${JSON.stringify(name)}`, {
-      hint: "It must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
+      hint:
+        "It must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
     });
   }
   if (own && role !== "operate") {
-    throw new MosaicError("invalid_argument", `a token of the role ${role} cannot be limited to its own runs`, {
-      hint: "read and submit change no run of others, and admin may do everything: use the role operate.",
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      `a token of the role ${role} cannot be limited to its own runs`,
+      {
+        hint:
+          "read and submit change no run of others, and admin may do everything: use the role operate.",
+      },
+    );
   }
   return changing(path, () => added(path, { name, role, own, ttlMs }));
 }
@@ -179,7 +204,13 @@ function added(
   const secret = newToken(role);
   const expiresAt = ttlMs === undefined ? null : now + ttlMs;
   const rights = own ? { role, own } : { role };
-  const named = [...tokens.named, { name, ...rights, sha256: hashOf(secret), createdAt: now, expiresAt }];
+  const named = [...tokens.named, {
+    name,
+    ...rights,
+    sha256: hashOf(secret),
+    createdAt: now,
+    expiresAt,
+  }];
   writeTokens(path, { ...tokens, named });
   return secret;
 }
@@ -205,7 +236,9 @@ function writeTokens(path: string, tokens: Tokens): Tokens {
   try {
     writeFileAtomic(path, JSON.stringify(tokens, null, 2) + "\n", { mode: 0o600, durable: true });
   } catch (error) {
-    throw new MosaicError("unavailable", `cannot write ${path}: ${messageOf(error)}`, { cause: error });
+    throw new MosaicError("unavailable", `cannot write ${path}: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
   return tokens;
 }
@@ -220,7 +253,10 @@ export class TokenFile {
   #tokens: Tokens | undefined;
   #seen: string;
 
-  /** @param options.create whether to create a missing file; otherwise no token is valid until it exists */
+  /**
+   * @param options.create whether to create a missing file; otherwise no token is valid until it
+   * exists
+   */
   constructor(path: string, { create = true } = {}) {
     this.path = path;
     this.#tokens = create ? ensureTokens(path) : readTokens(path);
@@ -232,12 +268,17 @@ export class TokenFile {
     this.#refresh();
     if (this.#tokens === undefined) return undefined;
     // Both are always compared, so that the time does not reveal which one matched.
-    const [admin, read] = [sameToken(token, this.#tokens.admin), sameToken(token, this.#tokens.read)];
+    const [admin, read] = [
+      sameToken(token, this.#tokens.admin),
+      sameToken(token, this.#tokens.read),
+    ];
     if (admin) return { name: "admin", role: "admin" };
     if (read) return { name: "read", role: "read" };
     const hash = hashOf(token);
     const named = this.#tokens.named.find(({ sha256 }) => sha256 === hash);
-    if (named === undefined || (named.expiresAt !== null && named.expiresAt <= Date.now())) return undefined;
+    if (named === undefined || (named.expiresAt !== null && named.expiresAt <= Date.now())) {
+      return undefined;
+    }
     return { name: named.name, role: named.role, ...(named.own === true && { own: true }) };
   }
 
@@ -253,8 +294,8 @@ export class TokenFile {
       this.#tokens = readTokens(this.path) ?? this.#tokens;
       this.#seen = seen;
     } catch {
-      // Removed, or made readable by others, while the daemon runs: the last valid content applies until there is a valid
-      // file.
+      // Removed, or made readable by others, while the daemon runs: the last valid content applies
+      // until there is a valid file.
     }
   }
 }

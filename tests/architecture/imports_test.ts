@@ -1,6 +1,15 @@
 /** The imports of src/ against the table of rooms in docs/explanation/architecture.md. */
 import { strict as assert } from "node:assert";
-import { arrowsOf, cycleIn, filesOf, folderOf, forbidden, importsOf, roomOf, roomTable } from "./rooms.ts";
+import {
+  arrowsOf,
+  cycleIn,
+  filesOf,
+  folderOf,
+  forbidden,
+  importsOf,
+  roomOf,
+  roomTable,
+} from "./rooms.ts";
 
 const SRC = new URL("../../src/", import.meta.url);
 const DOC = new URL("../../docs/explanation/architecture.md", import.meta.url);
@@ -50,7 +59,9 @@ Deno.test("rooms: the table has a row for each room, and no other", () => {
   const rooms = [...Deno.readDirSync(SRC)].map(({ name }) => name.replace(/\.ts$/, ""));
   assert.deepEqual([...table.keys()].sort(), [...new Set(rooms)].sort());
   for (const [room, allowed] of table) {
-    for (const other of allowed) assert.ok(table.has(other), `${room} may import "${other}", which is no room`);
+    for (const other of allowed) {
+      assert.ok(table.has(other), `${room} may import "${other}", which is no room`);
+    }
   }
 });
 
@@ -75,7 +86,9 @@ Deno.test("rooms: what is not allowed is named, file by file", () => {
   ]);
   assert.equal(cycleIn(arrowsOf([good, within])), undefined);
   assert.equal(
-    cycleIn(arrowsOf([{ from: "cli/verbs.ts", to: "rpc/a.ts" }, { from: "rpc/a.ts", to: "cli/b.ts" }])),
+    cycleIn(
+      arrowsOf([{ from: "cli/verbs.ts", to: "rpc/a.ts" }, { from: "rpc/a.ts", to: "cli/b.ts" }]),
+    ),
     "cli -> rpc -> cli",
   );
 });

@@ -2,8 +2,12 @@ import { strict as assert } from "node:assert";
 import { filesOf } from "./rooms.ts";
 
 const SRC = new URL("../../src/", import.meta.url);
-const READERS = /^(?:rpc|ui|mlflow|readers\/(?:format|schemas|tables|tensorboard|text|wandb))\/(?!client\/)/;
-/** May parse JSON without a bound on its depth: what mosaic has written itself, or what was checked before. */
+const READERS =
+  /^(?:rpc|ui|mlflow|readers\/(?:format|schemas|tables|tensorboard|text|wandb))\/(?!client\/)/;
+/**
+ * May parse JSON without a bound on its depth: what mosaic has written itself, or what was checked
+ * before.
+ */
 const CHECKED = ["mlflow/points.ts", "ui/api/page_report.ts"];
 
 Deno.test("what reads text of others parses JSON by parsedJson, which bounds its depth", () => {

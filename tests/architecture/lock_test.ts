@@ -9,7 +9,15 @@ Deno.test("deno.lock names exactly what mosaic itself imports: a first start dow
 });
 
 Deno.test("dev.lock pins every package of deno.lock to the same version", async () => {
-  const run = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`)).specifiers as Record<string, string>;
-  const dev = JSON.parse(await Deno.readTextFile(`${ROOT}dev.lock`)).specifiers as Record<string, string>;
-  for (const [specifier, version] of Object.entries(run)) assert.equal(dev[specifier], version, specifier);
+  const run = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`)).specifiers as Record<
+    string,
+    string
+  >;
+  const dev = JSON.parse(await Deno.readTextFile(`${ROOT}dev.lock`)).specifiers as Record<
+    string,
+    string
+  >;
+  for (const [specifier, version] of Object.entries(run)) {
+    assert.equal(dev[specifier], version, specifier);
+  }
 });

@@ -1,4 +1,7 @@
-/** The import graph of src/ and the table of rooms that it is held to. Files are named by their path below src/. */
+/**
+ * The import graph of src/ and the table of rooms that it is held to. Files are named by their path
+ * below src/.
+ */
 
 export interface Import {
   from: string;
@@ -18,14 +21,18 @@ export function namesOfRows(markdown: string, head: string): string[][][] {
   const [, rows] = markdown.split(head);
   if (rows === undefined) throw new Error(`there is no table ${head}`);
   return rows.split("\n\n")[0]!.trimEnd().split("\n").map((row) =>
-    row.split("|").slice(1, -1).map((cell) => [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1]!))
+    row.split("|").slice(1, -1).map((cell) =>
+      [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1]!)
+    )
   );
 }
 
 export function roomTable(markdown: string): Arrows {
   const rows = namesOfRows(markdown, "| Room | Holds | May import |\n|---|---|---|\n");
   return new Map(rows.map(([room, , allowed]) => {
-    if (room?.[0] === undefined || allowed === undefined) throw new Error(`this is no row of rooms: ${room}`);
+    if (room?.[0] === undefined || allowed === undefined) {
+      throw new Error(`this is no row of rooms: ${room}`);
+    }
     return [room[0], new Set(allowed)];
   }));
 }
@@ -46,8 +53,12 @@ export async function importsOf(src: URL, entries: readonly string[]): Promise<I
       stderr: "inherit",
     }).output();
     if (!success) throw new Error(`deno info ${entry} failed`);
-    const below = (specifier = "") => specifier.startsWith(src.href) ? specifier.slice(src.href.length) : undefined;
-    for (const { specifier, dependencies } of (JSON.parse(new TextDecoder().decode(stdout)) as Graph).modules) {
+    const below = (specifier = "") =>
+      specifier.startsWith(src.href) ? specifier.slice(src.href.length) : undefined;
+    for (
+      const { specifier, dependencies } of (JSON.parse(new TextDecoder().decode(stdout)) as Graph)
+        .modules
+    ) {
       const from = below(specifier);
       if (from === undefined) continue;
       for (const { code, type } of dependencies ?? []) {
@@ -82,7 +93,8 @@ const FLOOR = new Set(["base", "os", "gen"]);
 /** One line for each import that the table does not allow. */
 export function forbidden(imports: readonly Import[], table: Arrows): string[] {
   const allowed = (from: string, to: string) =>
-    from === to || (table.has(from) && !FLOOR.has(from) && FLOOR.has(to)) || table.get(from)?.has(to) === true;
+    from === to || (table.has(from) && !FLOOR.has(from) && FLOOR.has(to)) ||
+    table.get(from)?.has(to) === true;
   return imports
     .filter(({ from, to }) => !allowed(roomOf(from), roomOf(to)))
     .map(({ from, to }) => `${from} -> ${to}: ${roomOf(from)} may not import ${roomOf(to)}`);

@@ -1,4 +1,7 @@
-/** What a start loads. Any of Node's modules, except SQLite, takes 25 ms and 8 MiB: docs/explanation/performance.md. */
+/**
+ * What a start loads. Any of Node's modules, except SQLite, takes 25 ms and 8 MiB:
+ * docs/explanation/performance.md.
+ */
 import { strict as assert } from "node:assert";
 
 const SRC = new URL("../../src/", import.meta.url);
@@ -20,7 +23,11 @@ async function nodeModulesOf(entry: string): Promise<string[]> {
   const found = new Set<string>();
   const seen = new Set([new URL(entry, SRC).href]);
   for (const url of seen) {
-    for (const { isDynamic, code } of modules.find(({ specifier }) => specifier === url)?.dependencies ?? []) {
+    for (
+      const { isDynamic, code } of modules.find(({ specifier }) =>
+        specifier === url
+      )?.dependencies ?? []
+    ) {
       const to = code?.specifier;
       if (to === undefined || isDynamic) continue;
       if (to.startsWith("node:")) found.add(`${url.slice(SRC.href.length)} ${to}`);

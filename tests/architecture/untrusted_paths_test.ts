@@ -1,18 +1,23 @@
-/** Every file operation of src/: a path that a worker can change goes through src/os/files/untrusted.ts and untrusted_changes.ts. */
+/**
+ * Every file operation of src/: a path that a worker can change goes through
+ * src/os/files/untrusted.ts and untrusted_changes.ts.
+ */
 import { strict as assert } from "node:assert";
 import { filesOf } from "./rooms.ts";
 
 const SRC = new URL("../../src/", import.meta.url);
 
 /**
- * Files, and rooms with a trailing slash, that use the runtime's functions: the paths that they name, none of which a worker
- * can change. A number: how often a file does so that also handles files of runs; another use must be looked at.
+ * Files, and rooms with a trailing slash, that use the runtime's functions: the paths that they
+ * name, none of which a worker can change. A number: how often a file does so that also handles
+ * files of runs; another use must be looked at.
  */
 const ALLOWED: Record<string, string | [uses: number, paths: string]> = {
   "os/files/untrusted.ts": "opens, lists and watches paths that a worker can change",
   "os/files/untrusted_way.ts": "looks at each component of such a path",
   "os/files/untrusted_changes.ts": "changes such paths",
-  "os/": "/proc, /dev, databases and files of the state directory; the functions of os/files/files.ts",
+  "os/":
+    "/proc, /dev, databases and files of the state directory; the functions of os/files/files.ts",
   "base/layout.ts": "telemetry's database",
   "daemon.ts": "daemon.json",
   "daemon/": "the state directory, its logs and sockets",
@@ -27,20 +32,32 @@ const ALLOWED: Record<string, string | [uses: number, paths: string]> = {
   "state/doctor/first_page.ts": "databases",
   "state/doctor/free_list.ts": "databases",
   "state/doctor/doctor.ts": [2, "the state directory, daemon.json, its lock"],
-  "state/doctor/state_files.ts": [5, "entries of the state directory, of configs/ and of the directories of all runs"],
+  "state/doctor/state_files.ts": [
+    5,
+    "entries of the state directory, of configs/ and of the directories of all runs",
+  ],
   "manual/pages.ts": "docs/, beside the source files",
   "readers/import/": "the user's own files",
   "cli/": "the user's own files and directories; a demo's worker is a worker itself",
   "dispatch/queue/submission.ts": [0, "configs/"],
   "dispatch/core/imports.ts": [5, "imports/, configs/ and the directories of all runs"],
-  "dispatch/launch/local/local_host.ts": [0, "a worker's config, mosaic.py, a certificate, for a node"],
+  "dispatch/launch/local/local_host.ts": [
+    0,
+    "a worker's config, mosaic.py, a certificate, for a node",
+  ],
   "dispatch/launch/local/worker_users.ts": [2, "the directories of runs themselves"],
   "proxy/delivery/daemon_address.ts": [1, "daemon.json"],
   "proxy/delivery/dial_daemon.ts": [1, "--token-file"],
   "proxy/start/preflight.ts": [0, "the free space of a disk"],
   "journal/journal_file.ts": [2, "the worker's open standard output in /proc"],
-  "proxy/start/start_plan.ts": [2, "the directory of a run that no daemon of this host knows, or a new temporary one"],
-  "state/archive/run_file.ts": [19, "the run file, and what is unpacked from one into a new directory"],
+  "proxy/start/start_plan.ts": [
+    2,
+    "the directory of a run that no daemon of this host knows, or a new temporary one",
+  ],
+  "state/archive/run_file.ts": [
+    19,
+    "the run file, and what is unpacked from one into a new directory",
+  ],
   "state/archive/copied_files.ts": [6, "the copy, in the backup's directory"],
   "state/archive/backup.ts": [14, "the backup's directory; the text of links"],
 };
@@ -57,7 +74,8 @@ const RAW = [
 /** Of os/files/files.ts: what opens or changes a path. */
 const HELPERS =
   /\b(?:writeFileAtomic|removeIfThere|readTextIfThere|fileBytes|tryLock|tryLockPlace|isLocked|isPlaceLocked)\b/;
-const IMPORT = /import \{([^}]*)\} from "[^"]*\/os\/files\/files\.ts"|import \{([^}]*)\} from "\.\/files\.ts"/;
+const IMPORT =
+  /import \{([^}]*)\} from "[^"]*\/os\/files\/files\.ts"|import \{([^}]*)\} from "\.\/files\.ts"/;
 
 function withoutComments(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "");
@@ -76,7 +94,9 @@ function usesOf(text: string): number {
 }
 
 function allowanceOf(file: string): string | undefined {
-  return Object.keys(ALLOWED).find((name) => name === file || (!name.endsWith(".ts") && file.startsWith(name)));
+  return Object.keys(ALLOWED).find((name) =>
+    name === file || (!name.endsWith(".ts") && file.startsWith(name))
+  );
 }
 
 Deno.test("untrusted paths: files of src/ open, list and change paths only as the list allows", () => {
@@ -91,11 +111,21 @@ Deno.test("untrusted paths: files of src/ open, list and change paths only as th
     else {
       used.add(name);
       const allowed = ALLOWED[name]!;
-      if (typeof allowed !== "string" && allowed[0] !== usesOf(text)) refused.push(`${file}: ${usesOf(text)} uses`);
+      if (typeof allowed !== "string" && allowed[0] !== usesOf(text)) {
+        refused.push(`${file}: ${usesOf(text)} uses`);
+      }
     }
   }
-  assert.deepEqual(refused, [], "use src/os/files/untrusted.ts, or say in ALLOWED which paths these are");
-  assert.deepEqual(Object.keys(ALLOWED).filter((name) => !used.has(name)), [], "not needed any more");
+  assert.deepEqual(
+    refused,
+    [],
+    "use src/os/files/untrusted.ts, or say in ALLOWED which paths these are",
+  );
+  assert.deepEqual(
+    Object.keys(ALLOWED).filter((name) => !used.has(name)),
+    [],
+    "not needed any more",
+  );
 });
 
 Deno.test("untrusted paths: what opens or changes a path is recognized", () => {

@@ -1,4 +1,7 @@
-/** Values that several parts must agree on have one place, src/base/agreed.ts, which every part follows. */
+/**
+ * Values that several parts must agree on have one place, src/base/agreed.ts, which every part
+ * follows.
+ */
 import { strict as assert } from "node:assert";
 import { DEFAULT_HTTP, DEFAULT_LISTEN, GRPC_PORT, HTTP_PORT } from "../../src/base/agreed.ts";
 
@@ -22,7 +25,13 @@ async function withOtherPorts(program: string): Promise<string> {
   await Deno.writeTextFile(`${dir}/program.ts`, program);
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [
-      ...["run", "-A", "--no-check", "--no-lock", `--config=${new URL("deno.json", ROOT).pathname}`],
+      ...[
+        "run",
+        "-A",
+        "--no-check",
+        "--no-lock",
+        `--config=${new URL("deno.json", ROOT).pathname}`,
+      ],
       ...[`--import-map=${dir}/map.json`, `${dir}/program.ts`],
     ],
     cwd: new URL(".", ROOT).pathname,
@@ -39,7 +48,9 @@ Deno.test("every part follows another default port: options, help, permission pl
   const said = JSON.parse(
     await withOtherPorts(`
       const { daemonOptions } = await import(${at("src/daemon/start/options.ts")});
-      const { parseProxyArguments, PROXY_USAGE } = await import(${at("src/proxy/start/arguments.ts")});
+      const { parseProxyArguments, PROXY_USAGE } = await import(${
+      at("src/proxy/start/arguments.ts")
+    });
       const { daemonPlan } = await import(${at("src/permissions/daemon_plan.ts")});
       const { proxyPlan } = await import(${at("src/permissions/proxy_plan.ts")});
       const { parseTarget } = await import(${at("src/wire/address/target.ts")});
@@ -80,7 +91,11 @@ Deno.test("every part follows another default port: options, help, permission pl
 Deno.test("the permission sets of deno.json name the default ports", async () => {
   const { permissions } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
   for (const part of ["daemon", "client"]) {
-    assert.ok(permissions[part].net.includes(DEFAULT_HTTP) && permissions[part].net.includes(DEFAULT_LISTEN), part);
+    assert.ok(
+      permissions[part].net.includes(DEFAULT_HTTP) &&
+        permissions[part].net.includes(DEFAULT_LISTEN),
+      part,
+    );
   }
   assert.ok(permissions.proxy.net.includes(DEFAULT_HTTP));
 });
@@ -95,6 +110,8 @@ Deno.test("no other file of src/ has the default ports", async () => {
       "--include=*.tsx",
     ],
   }).output();
-  const files = new TextDecoder().decode(stdout).trim().split("\n").filter((file) => !file.includes("/src/gen/"));
+  const files = new TextDecoder().decode(stdout).trim().split("\n").filter((file) =>
+    !file.includes("/src/gen/")
+  );
   assert.deepEqual(files, [AGREED.pathname]);
 });

@@ -28,13 +28,19 @@ Deno.test("submit: more than the rate is refused with the time to wait, broken c
   await using f = EngineFixture.start({ bounds: { submitRate: 0.001, submitBurst: 2 } });
   f.engine.submit(configOf({ command: ["/bin/true"] }));
   assert.throws(() => f.engine.submit("{}"));
-  assert.throws(() => f.engine.submit(configOf({ command: ["/bin/false"] })), (error: MosaicError) => {
-    assert.equal(error.code, "resource_exhausted");
-    assert.match(error.message, /the limit is 0.001 \(--submit-rate\)/);
-    assert.match(error.message, /after 2 at once, --submit-burst/);
-    assert.match(error.hint!, /^Submit again in \d+\.\d+ s, or start the daemon with a higher --submit-rate\.$/);
-    assert.ok(error.retryAfterMs! > 0);
-    return true;
-  });
+  assert.throws(
+    () => f.engine.submit(configOf({ command: ["/bin/false"] })),
+    (error: MosaicError) => {
+      assert.equal(error.code, "resource_exhausted");
+      assert.match(error.message, /the limit is 0.001 \(--submit-rate\)/);
+      assert.match(error.message, /after 2 at once, --submit-burst/);
+      assert.match(
+        error.hint!,
+        /^Submit again in \d+\.\d+ s, or start the daemon with a higher --submit-rate\.$/,
+      );
+      assert.ok(error.retryAfterMs! > 0);
+      return true;
+    },
+  );
   assert.equal(f.registry.count({}), 1);
 });

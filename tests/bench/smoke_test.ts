@@ -1,11 +1,16 @@
-/** Nothing else runs the benches for months: each part works, with the smallest sizes. What they measure is not looked at. */
+/**
+ * Nothing else runs the benches for months: each part works, with the smallest sizes. What they
+ * measure is not looked at.
+ */
 import { strict as assert } from "node:assert";
 import { chromiumPath } from "../ui/chromium.ts";
 
 const RUN = new URL("../../bench/run.ts", import.meta.url).pathname;
 
 const bench = (...args: string[]) =>
-  new Deno.Command(Deno.execPath(), { args: ["run", "-A", "--lock=dev.lock", "--no-check", RUN, ...args] }).output();
+  new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--lock=dev.lock", "--no-check", RUN, ...args],
+  }).output();
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 Deno.test("bench: every part measures something", async () => {

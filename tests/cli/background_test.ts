@@ -1,4 +1,7 @@
-/** A daemon that outlives its terminal: `mosaic up`, `mosaic daemon &`, and the question of `mosaic run`. */
+/**
+ * A daemon that outlives its terminal: `mosaic up`, `mosaic daemon &`, and the question of `mosaic
+ * run`.
+ */
 import assert from "node:assert/strict";
 import { runCli } from "../../src/cli/cli.ts";
 import { MosaicClient } from "../../src/wire/client/client.ts";
@@ -18,10 +21,13 @@ import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 
 const SCRIPT = new URL("on_a_terminal.py", import.meta.url).pathname;
 const hasPython = "path" in findProgram("python3", "/", "/usr/bin:/usr/local/bin:/bin");
-if (!hasPython) console.log("MISSING HERE: python3, which makes terminals: nothing is tried on one");
+if (!hasPython) {
+  console.log("MISSING HERE: python3, which makes terminals: nothing is tried on one");
+}
 
 const OPTIONS = ["--listen", "none", "--http", "127.0.0.1:0", "--gpus", "0"];
-const quoted = (words: readonly string[]) => words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
+const quoted = (words: readonly string[]) =>
+  words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
 
 /** A terminal in which a shell runs `command`. */
 class Terminal implements AsyncDisposable {
@@ -40,7 +46,9 @@ class Terminal implements AsyncDisposable {
     this.#child = child;
     this.#typing = child.stdin.getWriter();
     this.#ended = (async () => {
-      for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) this.shown += text;
+      for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+        this.shown += text;
+      }
     })();
   }
 
@@ -109,14 +117,20 @@ for (
       inState(async (stateDir, layout) => {
         const command = quoted([...PROGRAM, ...words, "--state-dir", stateDir, ...OPTIONS]);
         await using terminal = new Terminal(`${command}${background}; sleep 600`);
-        await until(() => announced(layout) !== undefined, { what: "a daemon", state: () => terminal.shown });
+        await until(() => announced(layout) !== undefined, {
+          what: "a daemon",
+          state: () => terminal.shown,
+        });
         const daemon = announced(layout)!;
         if (background === "") await terminal.shows(`The daemon is ready (pid ${daemon.pid})`);
         await terminal.close();
         const log = () => readTextIfThere(layout.daemonLog) ?? "";
         // A daemon in a session of its own gets no signal of the terminal.
         if (background !== "") {
-          await until(() => log().includes("SIGHUP: the daemon goes on"), { what: "the signal", state: log });
+          await until(() => log().includes("SIGHUP: the daemon goes on"), {
+            what: "the signal",
+            state: log,
+          });
         }
         await runsOn(daemon);
         assert.equal(announced(layout)?.pid, daemon.pid);
@@ -133,21 +147,38 @@ Deno.test("background: up finds the daemon that runs; down stops it; a failed st
     const place = ["--state-dir", stateDir];
     const both = await Promise.all([1, 2].map(() => mosaic(["up", ...place, ...OPTIONS])));
     const { pid } = announced(layout)!;
-    for (const { code, out, err } of both) assert.deepEqual([code, out.includes(`(pid ${pid})`)], [0, true], out + err);
+    for (const { code, out, err } of both) {
+      assert.deepEqual([code, out.includes(`(pid ${pid})`)], [0, true], out + err);
+    }
     const again = await mosaic(["up", ...place]);
-    assert.match(again.out, new RegExp(`^A daemon is running \\(pid ${pid}\\): http://127.0.0.1:\\d+/\\.\n$`));
+    assert.match(
+      again.out,
+      new RegExp(`^A daemon is running \\(pid ${pid}\\): http://127.0.0.1:\\d+/\\.\n$`),
+    );
     assert.match((await mosaic(["up", ...place, "--gpus", "0"])).err, /--replace applies new ones/);
     // As `mosaic daemon` does, --detach wants the directory for itself.
     const second = await mosaic(["daemon", "--detach", ...place, ...OPTIONS]);
     assert.equal(second.code, 2);
     assert.match(second.err, /did not start \(exit code 2\)\n.*a daemon \(pid \d+\) already uses/);
     const down = await mosaic(["down", ...place]);
-    assert.deepEqual([down.code, down.out], [0, `The daemon (pid ${pid}) has stopped; its runs continue.\n`]);
+    assert.deepEqual([down.code, down.out], [
+      0,
+      `The daemon (pid ${pid}) has stopped; its runs continue.\n`,
+    ]);
     assert.equal((await mosaic(["down", ...place])).code, 3);
     using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-    const failed = await mosaic(["up", ...place, ...OPTIONS, "--http", `127.0.0.1:${taken.addr.port}`]);
+    const failed = await mosaic([
+      "up",
+      ...place,
+      ...OPTIONS,
+      "--http",
+      `127.0.0.1:${taken.addr.port}`,
+    ]);
     assert.equal(failed.code, 3);
-    assert.match(failed.err, /did not start \(exit code 3\)\n {2}mosaic daemon: cannot listen on .* in use/);
+    assert.match(
+      failed.err,
+      /did not start \(exit code 3\)\n {2}mosaic daemon: cannot listen on .* in use/,
+    );
   }));
 
 Deno.test({
@@ -160,14 +191,24 @@ Deno.test({
       await terminal.shows("No daemon is running. Start one in the background? [Y/n] ");
       await terminal.type("n\n");
       await terminal.shows("code 3");
-      assert.match(terminal.shown, new RegExp(`Start one with "mosaic up --state-dir ${stateDir}"`));
+      assert.match(
+        terminal.shown,
+        new RegExp(`Start one with "mosaic up --state-dir ${stateDir}"`),
+      );
     }),
 });
 
 Deno.test("background: run starts the daemon after a yes, and asks nothing where a daemon answers or nobody can", async () => {
-  const gone = new MosaicError("unavailable", "no daemon runs in /x", { hint: 'Start one with "mosaic up"' });
+  const gone = new MosaicError("unavailable", "no daemon runs in /x", {
+    hint: 'Start one with "mosaic up"',
+  });
   for (
-    const [answer, canAsk, isThere, started] of [["", true, false, 1], ["Y", true, false, 1], ["", true, true, 0], [
+    const [answer, canAsk, isThere, started] of [["", true, false, 1], ["Y", true, false, 1], [
+      "",
+      true,
+      true,
+      0,
+    ], [
       "",
       false,
       false,
@@ -183,12 +224,17 @@ Deno.test("background: run starts the daemon after a yes, and asks nothing where
       runSelf: (words) => Promise.resolve((ran.push(words), running = true, 0)),
       connect: () =>
         running
-          ? Promise.resolve(fakeApi({ GetHost: () => ({ gpus: [] }), SubmitRun: () => ({ runId: "R" }) }))
+          ? Promise.resolve(
+            fakeApi({ GetHost: () => ({ gpus: [] }), SubmitRun: () => ({ runId: "R" }) }),
+          )
           : Promise.reject(gone),
       env: (name) => name === "PATH" ? "/usr/bin:/bin" : undefined,
     });
     const code = await runCli(["run", "--state-dir", "/x", "--", "true"], world);
-    assert.deepEqual([asked.length, ran], [started, started === 1 ? [["up", "--state-dir", "/x"]] : []]);
+    assert.deepEqual([asked.length, ran], [
+      started,
+      started === 1 ? [["up", "--state-dir", "/x"]] : [],
+    ]);
     assert.deepEqual([code, world.stdout()], running ? [0, "R\n"] : [3, ""], world.stderr());
     if (!running) assert.match(world.stderr(), /mosaic up/);
   }
@@ -198,7 +244,10 @@ Deno.test("background: where logind ends a user's processes at log-out, it is sa
   assert.equal(logoutWarning(logoutOf(undefined)), undefined);
   assert.equal(logoutWarning(logoutOf("b false\nLinger=no\n")), undefined);
   const kills = (lingers: boolean) => logoutWarning({ kills: true, lingers })!;
-  assert.match(kills(false), /KillUserProcesses.*\n.*\n {2}loginctl enable-linger && systemd-run --user /);
+  assert.match(
+    kills(false),
+    /KillUserProcesses.*\n.*\n {2}loginctl enable-linger && systemd-run --user /,
+  );
   assert.match(kills(true), /\n {2}systemd-run --user /);
   const { kills: killed, lingers } = logoutOf("b true\nLinger=yes\n");
   assert.deepEqual([killed, lingers], [Deno.uid() !== 0, true]);

@@ -12,7 +12,9 @@ Deno.test("sparkline: spans from the least to the greatest value", () => {
 const OPTIONS = { width: 30, height: 9, color: false, title: "reward", xLabel: "episode" };
 
 Deno.test("plot: a rising line rises from the lower left to the upper right", () => {
-  const lines = plot([{ name: "a", points: [{ x: 0, y: 0 }, { x: 100, y: 50 }] }], OPTIONS).split("\n");
+  const lines = plot([{ name: "a", points: [{ x: 0, y: 0 }, { x: 100, y: 50 }] }], OPTIONS).split(
+    "\n",
+  );
   assert.equal(lines[0], "reward");
   assert.match(lines[1]!, /^50 ┤ +⣀?[⠁-⣿]+$/);
   assert.match(lines[6]!, /^ 0 ┤[⠁-⣿]+/);
@@ -23,7 +25,10 @@ Deno.test("plot: a rising line rises from the lower left to the upper right", ()
 Deno.test("plot: flat, single, missing and logarithmic values", () => {
   assert.match(plot([{ name: "a", points: [{ x: 1, y: 7 }, { x: 2, y: 7 }] }], OPTIONS), /[⠁-⣿]/);
   assert.match(plot([{ name: "a", points: [{ x: 1, y: 7 }] }], OPTIONS), /[⠁-⣿]/);
-  assert.equal(plot([{ name: "a", points: [{ x: 1, y: NaN }] }], OPTIONS), "reward: no points to plot\n");
+  assert.equal(
+    plot([{ name: "a", points: [{ x: 1, y: NaN }] }], OPTIONS),
+    "reward: no points to plot\n",
+  );
   const log = plot([{ name: "a", points: [{ x: 1, y: -1 }, { x: 2, y: 1 }, { x: 3, y: 1000 }] }], {
     ...OPTIONS,
     log: true,
@@ -33,6 +38,9 @@ Deno.test("plot: flat, single, missing and logarithmic values", () => {
 });
 
 Deno.test("plot: several series have a legend", () => {
-  const text = plot([{ name: "one", points: [{ x: 0, y: 0 }] }, { name: "two", points: [{ x: 1, y: 1 }] }], OPTIONS);
+  const text = plot([{ name: "one", points: [{ x: 0, y: 0 }] }, {
+    name: "two",
+    points: [{ x: 1, y: 1 }],
+  }], OPTIONS);
   assert.match(text, /── one {3}── two/);
 });

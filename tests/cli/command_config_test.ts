@@ -1,6 +1,11 @@
 import { strict as assert } from "node:assert";
 import { inheritedFrom } from "../../src/cli/verb/caller_environment.ts";
-import { commandConfig, environmentOf, nameOf, resolveProgram } from "../../src/cli/verb/command_config.ts";
+import {
+  commandConfig,
+  environmentOf,
+  nameOf,
+  resolveProgram,
+} from "../../src/cli/verb/command_config.ts";
 import { violationsOf } from "../../src/config/config.ts";
 import { LONGEST_RUN_NAME } from "../../src/base/run_name.ts";
 
@@ -32,7 +37,12 @@ Deno.test("run: a program is found as the caller's shell would find it", () => {
 
 Deno.test("run: variables are given or passed on", () => {
   const env = (name: string) => name === "HOME" ? "/me" : undefined;
-  assert.deepEqual(environmentOf(["A=1", "B=x=y", "HOME", "E="], env), { A: "1", B: "x=y", HOME: "/me", E: "" });
+  assert.deepEqual(environmentOf(["A=1", "B=x=y", "HOME", "E="], env), {
+    A: "1",
+    B: "x=y",
+    HOME: "/me",
+    E: "",
+  });
   assert.throws(() => environmentOf(["NOPE"], env), /--env NOPE: it is not set here/);
   assert.throws(() => environmentOf(["=x"], env), /--env =x/);
 });
@@ -56,7 +66,11 @@ Deno.test("run: every option makes a config that is valid, and each call's confi
   };
   const full = commandConfig(["/bin/echo", "-n", ""], options, ["A=1"]);
   assert.deepEqual(violationsOf(JSON.stringify(full)), []);
-  assert.deepEqual(full["schedule"], { max_steps: 10, max_duration_seconds: 91, stall_timeout_seconds: 1.5 });
+  assert.deepEqual(full["schedule"], {
+    max_steps: 10,
+    max_duration_seconds: 91,
+    stall_timeout_seconds: 1.5,
+  });
   const least = (nonce: string) => commandConfig(["x"], { env: () => undefined, cwd: "/", nonce });
   assert.deepEqual(violationsOf(JSON.stringify(least("1"))), []);
   assert.notDeepEqual(least("1"), least("2"));
@@ -106,13 +120,31 @@ Deno.test("run: a variable is passed on as a shell does, unless it is a secret, 
     return [name, value, becomes];
   });
   assert.deepEqual(found, table);
-  const worker = { MOSAIC_RUN_ID: "r", RUN_ID: "r", WORKER_ID: "w", MLFLOW_TRACKING_URI: "u", SEED: "1" };
+  const worker = {
+    MOSAIC_RUN_ID: "r",
+    RUN_ID: "r",
+    WORKER_ID: "w",
+    MLFLOW_TRACKING_URI: "u",
+    SEED: "1",
+  };
   assert.deepEqual(inheritedFrom(worker, false), { inherited: { SEED: "1" }, leftOut: [] });
 });
 
 Deno.test("run: keeps the variables by which programs and libraries are found, tells what it leaves out, and asks for no limits", () => {
-  const env = { PATH: "/venv/bin:/bin", PYTHONPATH: "/p", OMP_NUM_THREADS: "2", WANDB_API_KEY: "w", TERM: "xterm" };
-  const more = { HOME: "/me", MOSAIC_STATE_DIR: "/s", CUDA_VISIBLE_DEVICES: "3", SSH_TTY: "t", PWD: "/here" };
+  const env = {
+    PATH: "/venv/bin:/bin",
+    PYTHONPATH: "/p",
+    OMP_NUM_THREADS: "2",
+    WANDB_API_KEY: "w",
+    TERM: "xterm",
+  };
+  const more = {
+    HOME: "/me",
+    MOSAIC_STATE_DIR: "/s",
+    CUDA_VISIBLE_DEVICES: "3",
+    SSH_TTY: "t",
+    PWD: "/here",
+  };
   const { inherited, leftOut } = inheritedFrom({ ...env, ...more }, false);
   assert.deepEqual(inherited, { OMP_NUM_THREADS: "2", PATH: "/venv/bin:/bin", PYTHONPATH: "/p" });
   assert.deepEqual(leftOut, ["WANDB_API_KEY"]);
@@ -120,7 +152,13 @@ Deno.test("run: keeps the variables by which programs and libraries are found, t
     inherited: { ...env, HOME: "/me", SSH_TTY: "t" },
     leftOut: [],
   });
-  const config = commandConfig(["x"], { env: () => "1", cwd: "/", nonce: "1", inherited, umask: "022" }, ["PATH=/o"]);
+  const config = commandConfig(["x"], {
+    env: () => "1",
+    cwd: "/",
+    nonce: "1",
+    inherited,
+    umask: "022",
+  }, ["PATH=/o"]);
   assert.deepEqual(violationsOf(JSON.stringify(config)), []);
   assert.deepEqual(config.environment, { ...inherited, PATH: "/o" });
   assert.equal((config.metadata as { umask: string }).umask, "022");

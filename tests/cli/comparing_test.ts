@@ -31,8 +31,14 @@ Deno.test("compare: configs differ only where it means something", () => {
 });
 
 Deno.test("compare: the mean rate is over the time of all attempts, without the waits between them", () => {
-  const states: [RunState, number][] = [["INIT", 0], ["HANDSHAKE", 10], ["EXECUTING", 11], ["FAULTED", 40]];
-  const retried: [RunState, number][] = [...states, ["INIT", 50], ["HANDSHAKE", 80], ["EXECUTING", 81], ["PAUSED", 90]];
+  const states: [RunState, number][] = [["INIT", 0], ["HANDSHAKE", 10], ["EXECUTING", 11], [
+    "FAULTED",
+    40,
+  ]];
+  const retried: [RunState, number][] = [...states, ["INIT", 50], ["HANDSHAKE", 80], [
+    "EXECUTING",
+    81,
+  ], ["PAUSED", 90]];
   const run = (list: [RunState, number][]) => ({
     ...runDetailJsonOf(fakeRun()),
     transitions: list.map(([to, s], seq) => ({
@@ -51,7 +57,10 @@ const DAEMON: Answers = {
       ? fakeRun({ configJson: `{"run_name":"a"}` })
       : fakeRun({ runId: ID_B, name: "cart-2", configJson: `{"run_name":"b"}` }),
   ListSeries: ({ run }) => ({
-    series: [{ name: "episode_reward", points: 2n, last: 5 }, ...(run === ID_A ? [{ name: "loss", last: 0.5 }] : [])],
+    series: [
+      { name: "episode_reward", points: 2n, last: 5 },
+      ...(run === ID_A ? [{ name: "loss", last: 0.5 }] : []),
+    ],
   }),
   GetSeries: () => ({
     buckets: [
@@ -85,7 +94,10 @@ Deno.test("compare: figures, metrics, configs and curves side by side", async ()
 
 Deno.test("--group-by: runs that differ in their seed are one row, one column and one curve with its spread", async () => {
   const listed = [3, 1, 2].map((seed) =>
-    fakeRun({ runId: seed === 1 ? ID_A : seed === 2 ? ID_B : `${ID_B.slice(0, -1)}X`, name: `ppo-seed${seed}` })
+    fakeRun({
+      runId: seed === 1 ? ID_A : seed === 2 ? ID_B : `${ID_B.slice(0, -1)}X`,
+      name: `ppo-seed${seed}`,
+    })
   );
   const answers: Answers = {
     ...DAEMON,
@@ -97,13 +109,22 @@ Deno.test("--group-by: runs that differ in their seed are one row, one column an
     }),
     GetRun: ({ run }) => listed.find(({ runId, name }) => runId === run || name === run)!,
     GetSeries: ({ run }) => ({
-      buckets: [1n, 2n].map((x) => ({ firstX: x, lastX: x, mean: run === ID_A ? 3 : run === ID_B ? 6 : 9, count: 1n })),
+      buckets: [1n, 2n].map((x) => ({
+        firstX: x,
+        lastX: x,
+        mean: run === ID_A ? 3 : run === ID_B ? 6 : 9,
+        count: 1n,
+      })),
     }),
   };
   const rows = JSON.parse(
-    (await run(["list", "--group-by", "name", "-c", "metric.loss,state", "-o", "json"], answers)).out,
+    (await run(["list", "--group-by", "name", "-c", "metric.loss,state", "-o", "json"], answers))
+      .out,
   );
-  assert.deepEqual(rows.map((r: { group: string; runs: string[] }) => [r.group, r.runs.length]), [["dqn", 1], [
+  assert.deepEqual(rows.map((r: { group: string; runs: string[] }) => [r.group, r.runs.length]), [[
+    "dqn",
+    1,
+  ], [
     "ppo",
     3,
   ]]);
@@ -118,9 +139,18 @@ Deno.test("--group-by: runs that differ in their seed are one row, one column an
     (await run(["list", "--group-by", "name", "-c", "elapsed,steps,backlog"], answers)).out,
     /^ppo +3 +3 \w+ +3m 07s ± 0\.0s +6,200 ± 0 +\d+ B ± 0 B$/m,
   );
-  const points = JSON.parse((await run(["plot", "ppo-seed1", "--group-by", "name", "-o", "json"], answers)).out);
+  const points = JSON.parse(
+    (await run(["plot", "ppo-seed1", "--group-by", "name", "-o", "json"], answers)).out,
+  );
   assert.deepEqual(points[0], { x: 1, mean: 6, low: 3, high: 9, runs: 3 });
-  const both = await run(["compare", ...listed.map((r) => r.name), "--group-by", "name", "--band", "minmax"], answers);
+  const both = await run([
+    "compare",
+    ...listed.map((r) => r.name),
+    "--group-by",
+    "name",
+    "--band",
+    "minmax",
+  ], answers);
   assert.match(both.out, /^ +ppo$/m);
   assert.match(both.out, /^runs +3$/m);
   assert.match(both.out, /^steps +6,200 ± 0$/m);
@@ -156,10 +186,16 @@ Deno.test("plot, compare: without a name, a run that has only metrics is drawn b
       ["entropy", "charts/SPS"],
     ] as const
   ) {
-    const plotted = await run(["plot", "a", "--width", "60", "--height", "8"], named(...others, drawn));
+    const plotted = await run(
+      ["plot", "a", "--width", "60", "--height", "8"],
+      named(...others, drawn),
+    );
     assert.match(plotted.out, new RegExp(`^cart-1 {2}${drawn}\n[^]*[⠁-⣿]`));
     assert.equal(plotted.err, `mosaic: drawn is ${drawn}; there are also ${others.join(", ")}\n`);
-    assert.match((await run(["compare", "a", "b"], named(...others, drawn))).out, new RegExp(`\n${drawn}\n[^]*[⠁-⣿]`));
+    assert.match(
+      (await run(["compare", "a", "b"], named(...others, drawn))).out,
+      new RegExp(`\n${drawn}\n[^]*[⠁-⣿]`),
+    );
   }
 });
 
@@ -172,19 +208,31 @@ Deno.test("plot, compare: a metric is drawn over the worker's steps, and --from 
       asked.push([fromX, toX]);
       const points = [1n, 2n, 3n, 4n, 5n].filter((x) => x >= fromX && (toX === 0n || x <= toX));
       return {
-        buckets: points.map((x) => ({ firstX: x, lastX: x, mean: Number(x), count: 1n, step: Number(x) * 1000 })),
+        buckets: points.map((x) => ({
+          firstX: x,
+          lastX: x,
+          mean: Number(x),
+          count: 1n,
+          step: Number(x) * 1000,
+        })),
       };
     },
   };
   const size = ["--width", "40", "--height", "8"];
   assert.match((await run(["plot", "a", "loss", ...size], metric)).out, /1,?000 step +5,?000/);
-  assert.match((await run(["compare", "a", "a", "--metric", "loss"], metric)).out, /1,?000 step +5,?000/);
+  assert.match(
+    (await run(["compare", "a", "a", "--metric", "loss"], metric)).out,
+    /1,?000 step +5,?000/,
+  );
   asked.length = 0;
   const part = ["plot", "a", "loss", "--from", "1500", "--to", "4000", "-o", "json"];
   const rows = JSON.parse((await run(part, metric)).out);
   assert.deepEqual(rows.map((r: { step: number }) => r.step), [2000, 3000, 4000]);
   assert.deepEqual(asked, [[0n, 0n], [2n, 4n]]);
-  assert.equal((await run(["plot", "a", "loss", "--from", "9000", "-o", "json"], metric)).out, "[]\n");
+  assert.equal(
+    (await run(["plot", "a", "loss", "--from", "9000", "-o", "json"], metric)).out,
+    "[]\n",
+  );
 });
 
 Deno.test("prune: by number and age; a dry run deletes nothing", async () => {
@@ -195,7 +243,9 @@ Deno.test("prune: by number and age; a dry run deletes nothing", async () => {
       state: "TERMINATED",
       outcome: "succeeded",
       finishedAt: { seconds: BigInt(Date.parse("2025-11-22T14:00:00Z") / 1000 - minutes * 60) },
-      submittedAt: { seconds: BigInt(Date.parse("2025-11-22T14:00:00Z") / 1000 - minutes * 60 - 10) },
+      submittedAt: {
+        seconds: BigInt(Date.parse("2025-11-22T14:00:00Z") / 1000 - minutes * 60 - 10),
+      },
     });
   const answers: Answers = {
     ListRuns: () => ({ runs: [ended(ID_B, 5), ended(ID_A, 90)] }),
@@ -211,7 +261,10 @@ Deno.test("prune: by number and age; a dry run deletes nothing", async () => {
     new RegExp(`${ID_A} .* age\n\n1 run would be deleted, with 3\.0 KiB of files and telemetry\n$`),
   );
   assert.deepEqual(deleted, []);
-  assert.match((await run(["prune", "--keep-last", "1"], answers)).out, /1 run deleted, 1\.0 KiB freed\n$/);
+  assert.match(
+    (await run(["prune", "--keep-last", "1"], answers)).out,
+    /1 run deleted, 1\.0 KiB freed\n$/,
+  );
   assert.deepEqual(deleted, [ID_A]);
   const none = await run(["prune"], answers);
   assert.equal(none.code, 2);
@@ -219,7 +272,9 @@ Deno.test("prune: by number and age; a dry run deletes nothing", async () => {
 
 Deno.test("prune: by number and age without sizes that cannot be had in time; by size only with them", async () => {
   const answers: Answers = {
-    ListRuns: () => ({ runs: [fakeRun({ runId: ID_A, state: "TERMINATED", outcome: "succeeded" })] }),
+    ListRuns: () => ({
+      runs: [fakeRun({ runId: ID_A, state: "TERMINATED", outcome: "succeeded" })],
+    }),
     GetDiskUsage: () => {
       throw new MosaicError("deadline_exceeded", "GetDiskUsage: no answer in time");
     },
@@ -249,7 +304,10 @@ Deno.test("prune, du: who needs the sizes waits for a long walk, who only shows 
         return api.unary(method, request, options);
       },
     };
-    assert.equal(await runCli(args, fakeWorld({}, { connect: () => Promise.resolve(connected) })), 0);
+    assert.equal(
+      await runCli(args, fakeWorld({}, { connect: () => Promise.resolve(connected) })),
+      0,
+    );
   }
   const [shown, ...needed] = waits;
   assert.equal(shown, undefined);
@@ -262,7 +320,9 @@ Deno.test("compare: a command's arguments differ once, though its config has the
     run_id,
     config: { arguments: ["a.py", lr], metadata: { worker: { arguments: ["a.py", lr] } } },
   });
-  assert.deepEqual(configDifferences([run("a", "1"), run("b", "2")]).map(({ name }) => name), ["arguments"]);
+  assert.deepEqual(configDifferences([run("a", "1"), run("b", "2")]).map(({ name }) => name), [
+    "arguments",
+  ]);
 });
 
 Deno.test("compare: for people, each option that differs is a row of its own", () => {
@@ -272,7 +332,12 @@ Deno.test("compare: for people, each option that differs is a row of its own", (
   });
   assert.deepEqual(
     optionsApart([
-      row(["a.py", "--lr", "1", "--seed=3", "-v", "--x", "1", "--x", "2"], ["b.py", "--lr", "-2", "--seed=3"], ""),
+      row(["a.py", "--lr", "1", "--seed=3", "-v", "--x", "1", "--x", "2"], [
+        "b.py",
+        "--lr",
+        "-2",
+        "--seed=3",
+      ], ""),
       { name: "priority", values: ["1", "2"] },
     ]),
     [
@@ -284,7 +349,12 @@ Deno.test("compare: for people, each option that differs is a row of its own", (
       { name: "priority", values: ["1", "2"] },
     ],
   );
-  for (const same of [row(["--a", "--b"], ["--b", "--a"]), row([1], [2]), { name: "x", values: ["[no", "list"] }]) {
+  for (
+    const same of [row(["--a", "--b"], ["--b", "--a"]), row([1], [2]), {
+      name: "x",
+      values: ["[no", "list"],
+    }]
+  ) {
     assert.deepEqual(optionsApart([same]), [same]);
   }
 });

@@ -1,6 +1,7 @@
 /**
- * What programs rely on: the tables of docs/reference/cli.md are held against src/registry/contract.ts, and what every command really
- * prints against the shape that docs/reference/cli.md names for it, strictly: a field too many fails as one too few.
+ * What programs rely on: the tables of docs/reference/cli.md are held against
+ * src/registry/contract.ts, and what every command really prints against the shape that
+ * docs/reference/cli.md names for it, strictly: a field too many fails as one too few.
  */
 import { strict as assert } from "node:assert";
 import { z } from "zod";
@@ -34,7 +35,8 @@ const quoted = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map((match) =>
 
 // ---- the tables against the schemas
 
-const isShape = (schema: unknown) => Object.entries(SHAPES).find(([, shape]) => shape === schema)?.[0];
+const isShape = (schema: unknown) =>
+  Object.entries(SHAPES).find(([, shape]) => shape === schema)?.[0];
 
 function words(values: readonly string[]): string {
   const all = values.map((value) => `\`${value}\``);
@@ -43,12 +45,16 @@ function words(values: readonly string[]): string {
 
 /** A schema's type in the words of the docs. */
 function typeOf(schema: z.ZodType, path: string): string {
-  if (schema instanceof z.ZodOptional) return `${typeOf(schema.unwrap() as z.ZodType, path)}, optional`;
+  if (schema instanceof z.ZodOptional) {
+    return `${typeOf(schema.unwrap() as z.ZodType, path)}, optional`;
+  }
   if (schema instanceof z.ZodNullable) {
     const inner = typeOf(schema.unwrap() as z.ZodType, path);
     return inner.includes("`") ? `${inner}, or null` : `${inner} or null`;
   }
-  if (schema === (SHAPES.Run.shape as Record<string, z.ZodType>).state && path !== "state") return "as `state`";
+  if (schema === (SHAPES.Run.shape as Record<string, z.ZodType>).state && path !== "state") {
+    return "as `state`";
+  }
   if (schema instanceof z.ZodEnum) return words(schema.options.map(String));
   if (schema instanceof z.ZodArray) {
     const item = schema.element as z.ZodType;
@@ -56,8 +62,12 @@ function typeOf(schema: z.ZodType, path: string): string {
     if (name !== undefined) return `list of \`${name}\``;
     return item instanceof z.ZodObject ? "list of objects" : `list of ${typeOf(item, path)}`;
   }
-  if (schema instanceof z.ZodRecord) return `${typeOf(schema.valueType as z.ZodType, path)} by name`;
-  if (schema instanceof z.ZodUnion) return schema.options.map((o) => typeOf(o as z.ZodType, path)).join(", or ");
+  if (schema instanceof z.ZodRecord) {
+    return `${typeOf(schema.valueType as z.ZodType, path)} by name`;
+  }
+  if (schema instanceof z.ZodUnion) {
+    return schema.options.map((o) => typeOf(o as z.ZodType, path)).join(", or ");
+  }
   if (schema instanceof z.ZodLiteral) return words([...schema.values].map(String));
   if (schema instanceof z.ZodObject) return "object";
   if (schema instanceof z.ZodISODateTime) return "time";
@@ -69,23 +79,32 @@ function typeOf(schema: z.ZodType, path: string): string {
   throw new Error(`${path}: the docs have no word for a ${schema.def.type}`);
 }
 
-/** Every field with its type; those of objects inside by their paths, unless the object is a shape of its own. */
+/**
+ * Every field with its type; those of objects inside by their paths, unless the object is a shape
+ * of its own.
+ */
 function* fieldsOf(schema: z.ZodObject, prefix = ""): Generator<[string, string]> {
   for (const [name, field] of Object.entries(schema.shape) as [string, z.ZodType][]) {
     const path = `${prefix}${name}`;
     yield [path, typeOf(field, path)];
     let inner = field;
     let suffix = "";
-    while (inner instanceof z.ZodNullable || inner instanceof z.ZodOptional) inner = inner.unwrap() as z.ZodType;
+    while (inner instanceof z.ZodNullable || inner instanceof z.ZodOptional) {
+      inner = inner.unwrap() as z.ZodType;
+    }
     if (inner instanceof z.ZodArray) [inner, suffix] = [inner.element as z.ZodType, "[]"];
-    if (inner instanceof z.ZodObject && isShape(inner) === undefined) yield* fieldsOf(inner, `${path}${suffix}.`);
+    if (inner instanceof z.ZodObject && isShape(inner) === undefined) {
+      yield* fieldsOf(inner, `${path}${suffix}.`);
+    }
   }
 }
 
 function documented(shape: string): Map<string, string> {
   const base = new RegExp(`\n### ${shape}\n\nThe fields of \`(\\w+)\`, and:\n`).exec(PAGE)?.[1];
   const fields = base === undefined ? new Map<string, string>() : documented(base);
-  for (const [names, type] of rowsBelow(`### ${shape}`)) for (const name of quoted(names!)) fields.set(name, type!);
+  for (const [names, type] of rowsBelow(`### ${shape}`)) {
+    for (const name of quoted(names!)) fields.set(name, type!);
+  }
   return fields;
 }
 
@@ -126,7 +145,9 @@ Deno.test("docs/reference/cli.md: names every command that prints for programs, 
   }
   const said = new Map<string, string[]>();
   for (const [command, formats] of PROMISED) {
-    const named = Object.entries(formats).filter(([, what]) => what.length > 0).map(([format]) => format).sort();
+    const named = Object.entries(formats).filter(([, what]) => what.length > 0).map(([format]) =>
+      format
+    ).sort();
     if (!command.includes(" ")) said.set(command, named);
   }
   assert.deepEqual(new Map([...said].sort()), new Map([...real].sort()));
@@ -167,11 +188,17 @@ function checkShape(shape: string, value: unknown, what: string): void {
   const schema: z.ZodType = SHAPES[shape as Shape];
   assert.ok(schema !== undefined, `docs/reference/cli.md has no shape ${shape}`);
   const result = schema.safeParse(value);
-  assert.ok(result.success, `${what} is no ${shape}: ${result.error && z.prettifyError(result.error)}`);
+  assert.ok(
+    result.success,
+    `${what} is no ${shape}: ${result.error && z.prettifyError(result.error)}`,
+  );
   look(schema, value, shape);
 }
 
-/** Of audit entries of what was refused (tests/rpc/auth), and of runs in repositories (tests/provenance). */
+/**
+ * Of audit entries of what was refused (tests/rpc/auth), and of runs in repositories
+ * (tests/provenance).
+ */
 const REFUSALS = [
   ...["AuditEntry.uid", "AuditEntry.message", "AuditEntry.skipped"],
   ...[
@@ -194,7 +221,9 @@ const REFUSALS = [
 /** Cells of CSV text; quoted ones may hold anything. */
 function csvRows(text: string): string[][] {
   const rows: string[][] = [[]];
-  for (const [, quotedCell, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\n"]*))(,|\n)/g)) {
+  for (
+    const [, quotedCell, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\n"]*))(,|\n)/g)
+  ) {
     rows.at(-1)!.push(quotedCell?.replaceAll('""', '"') ?? plain!);
     if (end === "\n") rows.push([]);
   }
@@ -231,20 +260,37 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
   const directory = await Deno.makeTempDir();
   const notify = `${directory}/notify.json`;
   const mail = { from: "mosaic@lab.example", to: "ann@lab.example" };
-  const receivers = ["true", "false"].map((name) => ({ name, mail: { ...mail, sendmail: `/bin/${name}` } }));
+  const receivers = ["true", "false"].map((name) => ({
+    name,
+    mail: { ...mail, sendmail: `/bin/${name}` },
+  }));
   Deno.writeTextFileSync(notify, JSON.stringify({ receivers }));
-  await using daemon = await TestDaemon.start({ gpus: "1", env: gpus.env, args: ["--notify", notify] });
+  await using daemon = await TestDaemon.start({
+    gpus: "1",
+    env: gpus.env,
+    args: ["--notify", notify],
+  });
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
     const { code, out, err } = await runVerb(daemon, args);
     assert.ok(codes.includes(code), `mosaic ${args.join(" ")} exited with ${code}: ${err}`);
     return out;
   };
   const tried = new Set<string>();
-  /** Runs a command in each format that the docs name for it, and holds what it prints against what they say. */
-  const holds = (command: string, args: string[], { only = ["json", "jsonl", "csv"], codes = [0] } = {}) =>
+  /**
+   * Runs a command in each format that the docs name for it, and holds what it prints against what
+   * they say.
+   */
+  const holds = (
+    command: string,
+    args: string[],
+    { only = ["json", "jsonl", "csv"], codes = [0] } = {},
+  ) =>
     t.step([...command.split(" "), ...args].join(" ").replaceAll(directory, "DIR"), async () => {
       const promised = PROMISED.get(command);
-      assert.ok(promised !== undefined, `docs/reference/cli.md does not say what ${command} prints`);
+      assert.ok(
+        promised !== undefined,
+        `docs/reference/cli.md does not say what ${command} prints`,
+      );
       const [verb, ...options] = command.split(" ");
       const print = (format: string) => mosaic([verb!, ...options, "-o", format, ...args], codes);
       for (const format of only) {
@@ -255,10 +301,15 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
         const name = `${command} -o ${format}`;
         if (format === "csv") {
           const [header, ...rows] = csvRows(text);
-          assert.deepEqual(header, columnsOf(what, promised.jsonl[0] ?? promised.json[0]!.replace("[]", "")));
+          assert.deepEqual(
+            header,
+            columnsOf(what, promised.jsonl[0] ?? promised.json[0]!.replace("[]", "")),
+          );
           for (const row of rows) assert.equal(row.length, header!.length, text);
         } else if (format === "jsonl") {
-          for (const line of text.trimEnd().split("\n")) if (line !== "") checkShape(what, JSON.parse(line), name);
+          for (const line of text.trimEnd().split("\n")) {
+            if (line !== "") checkShape(what, JSON.parse(line), name);
+          }
         } else if (what.endsWith("[]")) {
           const list = JSON.parse(text);
           assert.ok(Array.isArray(list), name);
@@ -289,13 +340,20 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     );
     const ended = await untilState(daemon, rich, "TERMINATED");
     assert.equal(Number(ended.telemetry!.steps), 3);
-    const fails = `echo '{"type":"step"}'; echo "ModuleNotFoundError: No module named 'torch'" >&2; exit 3`;
+    const fails =
+      `echo '{"type":"step"}'; echo "ModuleNotFoundError: No module named 'torch'" >&2; exit 3`;
     const worker = { ...scripted(fails), config: { schema_id: "telemetry.step.default" } };
-    const failed = await submit(daemon, configOf({ name: "failed", command: [], metadata: { worker } }));
+    const failed = await submit(
+      daemon,
+      configOf({ name: "failed", command: [], metadata: { worker } }),
+    );
     await untilState(daemon, failed, "FAULTED");
     const killed = await submit(
       daemon,
-      configOf({ name: "killed", command: shell(`echo '{"step":1,"rollout/ep_rew_mean":2}'; kill -9 $$`) }),
+      configOf({
+        name: "killed",
+        command: shell(`echo '{"step":1,"rollout/ep_rew_mean":2}'; kill -9 $$`),
+      }),
     );
     await untilState(daemon, killed, "FAULTED");
     const talks = shell(
@@ -305,7 +363,9 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     const live = await submit(daemon, configOf({ name: "live", command: talks, gpus }));
     await untilState(daemon, live, "EXECUTING");
     const queued = await submit(daemon, configOf({ name: "queued", command: talks, gpus }));
-    await until(async () => (await getRun(daemon, queued)).waitingFor !== "", { what: "the queue's word" });
+    await until(async () => (await getRun(daemon, queued)).waitingFor !== "", {
+      what: "the queue's word",
+    });
 
     // A worker that speaks gRPC itself says what it can.
     await daemon.client.unary(TrainerService.method.registerWorker, {
@@ -321,7 +381,16 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     for (const run of [rich, failed, killed, live, queued]) await holds("show", [run]);
     await holds("list", []);
     for (const run of [rich, failed]) {
-      for (const command of ["steps", "episodes", "metrics", "metrics --points", "events", "events --worker"]) {
+      for (
+        const command of [
+          "steps",
+          "episodes",
+          "metrics",
+          "metrics --points",
+          "events",
+          "events --worker",
+        ]
+      ) {
         await holds(command, [run]);
       }
     }
@@ -360,9 +429,12 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("usage", []);
     await holds("usage --by run", []);
     const weights = "rich:checkpoints/step-2.bin";
-    await until(async () => (await runVerb(daemon, ["artifact", "name", weights, "weights:best"])).code === 0, {
-      what: "the checkpoint's checksum",
-    });
+    await until(
+      async () => (await runVerb(daemon, ["artifact", "name", weights, "weights:best"])).code === 0,
+      {
+        what: "the checkpoint's checksum",
+      },
+    );
     const reader = await submit(
       daemon,
       configOf({ name: "reader", command: ["/bin/true"], metadata: { uses: ["weights:best"] } }),
@@ -376,9 +448,13 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("wait", [rich]);
     await holds("wait", [killed], { codes: [1] });
     await holds("pause", [live]);
-    await until(async () => (await getRun(daemon, live)).state === "PAUSED", { what: "it to be held" });
+    await until(async () => (await getRun(daemon, live)).state === "PAUSED", {
+      what: "it to be held",
+    });
     await holds("resume", [live]);
-    await until(async () => (await getRun(daemon, live)).state === "EXECUTING", { what: "it to go on" });
+    await until(async () => (await getRun(daemon, live)).state === "EXECUTING", {
+      what: "it to go on",
+    });
 
     const config = `${directory}/config.json`;
     Deno.writeTextFileSync(config, configOf({ name: "given", command: shell("exit 0") }));
@@ -390,14 +466,19 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("rerun", [rich]);
     await t.step("submit --follow: the submission, and events", async () => {
       Deno.writeTextFileSync(config, configOf({ name: "followed", command: shell("exit 0") }));
-      const [first, ...events] = (await mosaic(["submit", "-o", "json", "--follow", config])).trimEnd().split("\n");
+      const [first, ...events] = (await mosaic(["submit", "-o", "json", "--follow", config]))
+        .trimEnd().split("\n");
       checkShape("Submission", JSON.parse(first!), "its first line");
       assert.ok(events.length > 3);
       for (const event of events) checkShape("Event", JSON.parse(event), "a line of it");
     });
     await t.step("export: run.json and the columns of csv", async () => {
       await mosaic(["export", rich, "--format", "csv", "--out", `${directory}/out`]);
-      checkShape("RunDetail", JSON.parse(Deno.readTextFileSync(`${directory}/out/run.json`)), "run.json");
+      checkShape(
+        "RunDetail",
+        JSON.parse(Deno.readTextFileSync(`${directory}/out/run.json`)),
+        "run.json",
+      );
       for (const kind of TELEMETRY_KINDS) {
         const [header] = csvRows(Deno.readTextFileSync(`${directory}/out/${kind}.csv`));
         assert.deepEqual(header, fieldNames(kind));
@@ -415,7 +496,10 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("token", ["list", ...at]);
     Deno.env.set("XDG_CONFIG_HOME", directory);
     Deno.mkdirSync(`${directory}/mosaic`);
-    Deno.writeTextFileSync(`${directory}/mosaic/hosts.json`, '[{"name":"gpu1","ssh":"gpu1","mosaic":"/bin/mosaic"}]');
+    Deno.writeTextFileSync(
+      `${directory}/mosaic/hosts.json`,
+      '[{"name":"gpu1","ssh":"gpu1","mosaic":"/bin/mosaic"}]',
+    );
     await holds("host", ["list"]);
     await holds("audit", at);
     await holds("doctor", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
@@ -457,16 +541,21 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
 
     await t.step("every command was tried in every format", () => {
       const all = [...PROMISED].flatMap(([command, formats]) =>
-        Object.entries(formats).filter(([, what]) => what.length > 0).map(([format]) => `${command} ${format}`)
+        Object.entries(formats).filter(([, what]) => what.length > 0).map(([format]) =>
+          `${command} ${format}`
+        )
       );
       assert.deepEqual(all.filter((one) => !tried.has(one)), []);
     });
     await t.step("every field was seen with a value", () => {
       const missing = Object.keys(SHAPES).flatMap((shape) =>
-        rowsBelow(`### ${shape}`).flatMap(([names]) => quoted(names!)).map((field) => `${shape}.${field}`)
+        rowsBelow(`### ${shape}`).flatMap(([names]) => quoted(names!)).map((field) =>
+          `${shape}.${field}`
+        )
       ).filter((field) => !seen.has(field));
-      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). The next two are in tests/runs/fields. So have placements (tests/system/slurm)
-      // and the attempts of a series (tests/telemetry/rewinds_test.ts).
+      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). The next
+      // two are in tests/runs/fields. So have placements (tests/system/slurm) and the attempts of a
+      // series (tests/telemetry/rewinds_test.ts).
       const elsewhere = (field: string) =>
         [
           "RunDetail.enforced_limits",

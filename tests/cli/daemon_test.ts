@@ -27,7 +27,11 @@ async function submitted(config: Parameters<typeof configOf>[0]): Promise<string
 }
 
 /** A worker that says one step and then nothing, until it is ended. */
-const SILENT = ["/bin/sh", "-c", `echo '{"event_type":"step","episode":0,"step_index":0,"reward":1}'; exec sleep 600`];
+const SILENT = [
+  "/bin/sh",
+  "-c",
+  `echo '{"event_type":"step","episode":0,"step_index":0,"reward":1}'; exec sleep 600`,
+];
 
 async function state(run: string): Promise<string> {
   return JSON.parse(await ok(["show", run, "-o", "json"])).state;
@@ -48,11 +52,17 @@ Deno.test("checkpoints and logs that are not to be kept go with the end of the r
     }),
   )).trim();
   const shown = async () => JSON.parse(await ok(["show", run, "-o", "json"]));
-  const gone = () => until(async () => (await shown()).artifacts.length === 0, { what: "the checkpoint to be gone" });
+  const gone = () =>
+    until(async () => (await shown()).artifacts.length === 0, {
+      what: "the checkpoint to be gone",
+    });
   await ok(["wait", run]);
   await gone();
   const { directory } = await shown();
-  assert.deepEqual([...Deno.readDirSync(directory)].filter(({ name }) => /checkpoints|logs/.test(name)), []);
+  assert.deepEqual(
+    [...Deno.readDirSync(directory)].filter(({ name }) => /checkpoints|logs/.test(name)),
+    [],
+  );
   // The summary is written last.
   await until(async () => {
     const { artifacts } = JSON.parse(await Deno.readTextFile(`${directory}/analytics.json`));
@@ -73,7 +83,10 @@ Deno.test("checkpoints and logs that are not to be kept go with the end of the r
 Deno.test("keep_checkpoints: false, which the original's forms always say, deletes no trained model", async () => {
   const script = `mkdir -p "$MOSAIC_CHECKPOINT_DIR"; echo weights > "$MOSAIC_CHECKPOINT_DIR/1.pt"`;
   const config = JSON.parse(configOf({ name: "trained", command: ["/bin/sh", "-c", script] }));
-  const run = (await ok(["submit", "-"], JSON.stringify({ ...config, artifacts: { keep_checkpoints: false } }))).trim();
+  const run = (await ok(
+    ["submit", "-"],
+    JSON.stringify({ ...config, artifacts: { keep_checkpoints: false } }),
+  )).trim();
   const shown = async () => JSON.parse(await ok(["show", run, "-o", "json"]));
   await ok(["wait", run]);
   const { directory } = await shown();
@@ -83,11 +96,16 @@ Deno.test("keep_checkpoints: false, which the original's forms always say, delet
   await ok(["retry", run]);
   await ok(["wait", run]);
   assert.equal(await Deno.readTextFile(`${directory}/checkpoints/1.pt`), "weights\n");
-  assert.deepEqual(JSON.parse(await Deno.readTextFile(file)).artifacts.checkpoints.files, ["checkpoints/1.pt"]);
+  assert.deepEqual(JSON.parse(await Deno.readTextFile(file)).artifacts.checkpoints.files, [
+    "checkpoints/1.pt",
+  ]);
   await ok(["delete", run]);
 });
 
-/** A worker that saves a checkpoint in its first attempt, says in each what it was sent to, and fails as asked. */
+/**
+ * A worker that saves a checkpoint in its first attempt, says in each what it was sent to, and
+ * fails as asked.
+ */
 function resumer(path: string, codes: number[]): string[] {
   return [
     "/bin/sh",
@@ -102,7 +120,10 @@ function resumer(path: string, codes: number[]): string[] {
 Deno.test("a retry goes on from a checkpoint that the worker told of as a relative path", async () => {
   const run = await submitted({ name: "relative", command: resumer("checkpoints/1.pt", [1, 0]) });
   await mosaic(["wait", run]);
-  assert.match(await ok(["retry", run]), /^\w{26} {2}Queued, attempt 2, from checkpoints\/1\.pt\n$/);
+  assert.match(
+    await ok(["retry", run]),
+    /^\w{26} {2}Queued, attempt 2, from checkpoints\/1\.pt\n$/,
+  );
   await ok(["wait", run]);
   assert.match(await ok(["show", run]), /^resumed from +checkpoints\/1\.pt$/m);
   assert.match(await ok(["logs", run, "--stderr"]), /attempt 2: checkpoints\/1\.pt/);
@@ -128,13 +149,19 @@ Deno.test("a checkpoint that went with an attempt's end is not handed out after 
 });
 
 Deno.test("metrics: the newest, the first, and those of one series are what is asked for", async () => {
-  const points = Array.from({ length: 30 }, (_, i) => `{"type":"metrics","payload":{"loss":${i},"entropy":${-i}}}`);
-  const run = await submitted({ name: "curves", command: ["/bin/sh", "-c", `printf '%s\\n' '${points.join("' '")}'`] });
+  const points = Array.from(
+    { length: 30 },
+    (_, i) => `{"type":"metrics","payload":{"loss":${i},"entropy":${-i}}}`,
+  );
+  const run = await submitted({
+    name: "curves",
+    command: ["/bin/sh", "-c", `printf '%s\\n' '${points.join("' '")}'`],
+  });
   await ok(["wait", run]);
   const values = async (...args: string[]) =>
-    (await ok(["metrics", run, ...args, "-o", "jsonl"])).split("\n").filter((l) => l !== "").map((l) =>
-      JSON.parse(l).value
-    );
+    (await ok(["metrics", run, ...args, "-o", "jsonl"])).split("\n").filter((l) => l !== "").map((
+      l,
+    ) => JSON.parse(l).value);
   assert.deepEqual(await values("--tail", "3"), [-28, 29, -29]);
   assert.deepEqual(await values("loss", "--tail", "2"), [28, 29]);
   assert.deepEqual(await values("loss", "--tail", "2", "-f"), [28, 29]);
@@ -174,9 +201,14 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
   assert.deepEqual(listed.map((r: { run_id: string }) => r.run_id), [run]);
   assert.match(await ok(["list", "--state", "ended"]), new RegExp(`^${run.slice(0, 10)}`, "m"));
 
-  const steps = (await ok(["steps", run, "-o", "jsonl"])).trimEnd().split("\n").map((l) => JSON.parse(l));
+  const steps = (await ok(["steps", run, "-o", "jsonl"])).trimEnd().split("\n").map((l) =>
+    JSON.parse(l)
+  );
   assert.deepEqual(steps.map((s) => s.seq), Array.from({ length: 30 }, (_, i) => i + 1));
-  assert.equal((await ok(["steps", run, "-o", "jsonl", "--since", "28"])).trimEnd().split("\n").length, 2);
+  assert.equal(
+    (await ok(["steps", run, "-o", "jsonl", "--since", "28"])).trimEnd().split("\n").length,
+    2,
+  );
   assert.equal((await ok(["steps", run, "-f", "-o", "jsonl"])).trimEnd().split("\n").length, 30);
   assert.match(await ok(["steps", run]), /^SEQ +EPISODE +STEP/);
   assert.equal(JSON.parse(await ok(["episodes", run, "-o", "json"])).length, 1);
@@ -205,11 +237,21 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
   const usage = JSON.parse(await ok(["du", "-o", "json"]));
   const of = usage.runs.find((r: { run_id: string }) => r.run_id === run);
   assert.deepEqual([of.name, of.state], ["whole", "TERMINATED"]);
-  assert.ok(of.bytes > of.telemetry_bytes && of.telemetry_bytes > 0 && usage.total_bytes > of.bytes);
-  assert.match(await ok(["du", "-l", "1"]), /^ +SIZE +TELEMETRY +RUN +STATE +NAME\n.*\nand \d+ smaller ones/);
-  const pruned = JSON.parse(await ok(["prune", "--max-size", "0", "-n", "whole", "--dry-run", "-o", "json"]));
+  assert.ok(
+    of.bytes > of.telemetry_bytes && of.telemetry_bytes > 0 && usage.total_bytes > of.bytes,
+  );
+  assert.match(
+    await ok(["du", "-l", "1"]),
+    /^ +SIZE +TELEMETRY +RUN +STATE +NAME\n.*\nand \d+ smaller ones/,
+  );
+  const pruned = JSON.parse(
+    await ok(["prune", "--max-size", "0", "-n", "whole", "--dry-run", "-o", "json"]),
+  );
   assert.deepEqual(pruned.runs.map((r: { because: string }) => r.because), ["size", "size"]);
-  assert.match(await ok(["delete", run, again]), new RegExp(`^${run} {2}in the trash until .*\n${again} {2}in the`));
+  assert.match(
+    await ok(["delete", run, again]),
+    new RegExp(`^${run} {2}in the trash until .*\n${again} {2}in the`),
+  );
   const hidden = await mosaic(["show", run]);
   assert.equal(hidden.code, 4);
   assert.match(hidden.err, new RegExp(`in the trash: mosaic restore ${run}`));
@@ -224,16 +266,29 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
   assert.deepEqual(await ids("--trash"), [again]);
   assert.match(await ok(["show", run]), /Succeeded/);
   assert.notEqual(await ok(["sql", "--state-dir", daemon.layout.stateDir, counted]), "No rows.\n");
-  assert.equal(JSON.parse(await ok(["prune", "--trash", "-n", "whole", "-o", "json"])).runs[0].run_id, again);
+  assert.equal(
+    JSON.parse(await ok(["prune", "--trash", "-n", "whole", "-o", "json"])).runs[0].run_id,
+    again,
+  );
   assert.deepEqual(await ids("--trash"), []);
   assert.equal((await mosaic(["restore", again])).code, 4);
   assert.match(await ok(["delete", run]), /in the trash/);
-  assert.match(await ok(["delete", "--forever", run]), new RegExp(`^${run} {2}deleted, .* freed\n$`));
+  assert.match(
+    await ok(["delete", "--forever", run]),
+    new RegExp(`^${run} {2}deleted, .* freed\n$`),
+  );
   assert.deepEqual(await ids("--trash"), []);
 });
 
 Deno.test("run --follow: events until the end, and the exit code of the outcome", async () => {
-  const good = await mosaic(["run", "--follow", "--name", "good", "--", ...countingWorker({ steps: 2 })]);
+  const good = await mosaic([
+    "run",
+    "--follow",
+    "--name",
+    "good",
+    "--",
+    ...countingWorker({ steps: 2 }),
+  ]);
   assert.equal(good.code, 0, good.err);
   assert.match(good.out, /^[0-9A-Z]{26}\n[^]*Running → Succeeded/);
   const bad = await mosaic(["run", "--follow", "--", "sh", "-c", "echo broken >&2; exit 7"]);
@@ -254,8 +309,12 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   assert.equal(await ok(["throttle", run, "--hz", "50"]), `${run}  is limited to 50 steps/s\n`);
   assert.equal(JSON.parse(await ok(["show", run, "-o", "json"])).max_rate_hz, 50);
   await ok(["reset", run]);
-  await until(async () => JSON.parse(await ok(["show", run, "-o", "json"])).attempt === 2, { what: "attempt 2" });
-  await until(async () => await state(run) === "EXECUTING", { what: "the second attempt to be EXECUTING" });
+  await until(async () => JSON.parse(await ok(["show", run, "-o", "json"])).attempt === 2, {
+    what: "attempt 2",
+  });
+  await until(async () => await state(run) === "EXECUTING", {
+    what: "the second attempt to be EXECUTING",
+  });
   // What is printed is how the run ended, also if another one was refused.
   const refused = await mosaic(["cancel", "none-such", run, "--wait", "-o", "json"]);
   assert.equal(refused.code, 4, refused.err);
@@ -265,8 +324,13 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   );
   assert.equal(await state(run), "CANCELLED");
   assert.equal((await mosaic(["wait", run])).code, 5);
-  assert.match(await ok(["retry", run]), new RegExp(`^${run} {2}Queued, attempt 3, from the beginning\n$`));
-  await until(async () => await state(run) === "EXECUTING", { what: "the third attempt to be EXECUTING" });
+  assert.match(
+    await ok(["retry", run]),
+    new RegExp(`^${run} {2}Queued, attempt 3, from the beginning\n$`),
+  );
+  await until(async () => await state(run) === "EXECUTING", {
+    what: "the third attempt to be EXECUTING",
+  });
   assert.match(
     await ok(["cancel", run, "--wait"]),
     new RegExp(`^${run} {2}is being cancelled\n${run} {2}Cancelled[^\n]*\n$`),
@@ -274,25 +338,36 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
 });
 
 Deno.test("alerts: a loss that is NaN is an event and cancels the run; another only tells, through a daemon's restart", async () => {
-  const prints = `echo '{"event":"metrics","payload":{"loss":0.5}}'; echo '{"event":"metrics","payload":{"loss":NaN}}'`;
+  const prints =
+    `echo '{"event":"metrics","payload":{"loss":0.5}}'; echo '{"event":"metrics","payload":{"loss":NaN}}'`;
   const alerts = [{ metric: "loss", when: "nan", then: "cancel" }, {
     name: "low",
     metric: "loss",
     when: "below",
     value: 1,
   }];
-  const run = await submitted({ command: ["/bin/sh", "-c", `${prints}; exec sleep 600`], metadata: { alerts } });
+  const run = await submitted({
+    command: ["/bin/sh", "-c", `${prints}; exec sleep 600`],
+    metadata: { alerts },
+  });
   await until(async () => await state(run) === "CANCELLED", { what: "the alert's cancellation" });
   assert.equal(JSON.parse(await ok(["show", run, "-o", "json"])).reason, "alert: loss is NaN");
-  const told = (await ok(["events", run, "-k", "alert", "-o", "jsonl"])).trim().split("\n").map((line) =>
-    JSON.parse(line)
-  );
-  assert.deepEqual(told.map(({ data }) => [data.alert, data.then]).sort(), [["loss nan", "cancel"], ["low", "tell"]]);
+  const told = (await ok(["events", run, "-k", "alert", "-o", "jsonl"])).trim().split("\n").map((
+    line,
+  ) => JSON.parse(line));
+  assert.deepEqual(told.map(({ data }) => [data.alert, data.then]).sort(), [
+    ["loss nan", "cancel"],
+    ["low", "tell"],
+  ]);
 });
 
 Deno.test("alerts: a run that a rule has paused says which; one that a person pauses afterwards says that", async () => {
   const alerts = [{ metric: "loss", when: "above", value: 1, then: "pause" }];
-  const command = ["/bin/sh", "-c", `echo '{"event":"metrics","payload":{"loss":2}}'; exec sleep 600`];
+  const command = [
+    "/bin/sh",
+    "-c",
+    `echo '{"event":"metrics","payload":{"loss":2}}'; exec sleep 600`,
+  ];
   const run = await submitted({ command, metadata: { alerts } });
   await until(async () => await state(run) === "PAUSED", { what: "the alert's pause" });
   await ok(["resume", run]);
@@ -300,28 +375,45 @@ Deno.test("alerts: a run that a rule has paused says which; one that a person pa
   await ok(["pause", run]);
   await until(async () => await state(run) === "PAUSED", { what: "the pause" });
   const told = (await ok(["events", run, "-k", "paused", "-o", "jsonl"])).trim().split("\n");
-  assert.deepEqual(told.map((line) => JSON.parse(line).data.reason), ["alert: loss is 2, above 1", "by request"]);
+  assert.deepEqual(told.map((line) => JSON.parse(line).data.reason), [
+    "alert: loss is 2, above 1",
+    "by request",
+  ]);
   await ok(["cancel", run, "--wait"]);
 });
 
 Deno.test("tag, note, rename: what people write about a run is kept, shown, found, and told as events", async () => {
   const run = await submitted({ command: SILENT, metadata: { tags: ["old"] } });
-  assert.equal(await ok(["tag", run, "paper", "baseline"]), `${run}  has the tags old, paper, baseline\n`);
-  assert.equal(await ok(["tag", run, "--remove", "old", "paper"]), `${run}  has the tags paper, baseline\n`);
+  assert.equal(
+    await ok(["tag", run, "paper", "baseline"]),
+    `${run}  has the tags old, paper, baseline\n`,
+  );
+  assert.equal(
+    await ok(["tag", run, "--remove", "old", "paper"]),
+    `${run}  has the tags paper, baseline\n`,
+  );
   await ok(["rename", run, "written-about"]);
   assert.match(await ok(["list", "--tag", "baseline"]), /written-about/);
-  assert.equal((await mosaic(["note", "written-about", "-"], "# Found\n\nit *diverges*\n")).code, 0);
+  assert.equal(
+    (await mosaic(["note", "written-about", "-"], "# Found\n\nit *diverges*\n")).code,
+    0,
+  );
   const shown = JSON.parse(await ok(["show", run, "-o", "json"]));
   assert.equal(shown.notes, "# Found\n\nit *diverges*");
   assert.match(await ok(["show", run]), /diverges/);
   assert.equal(await ok(["note", run, "--clear"]), `${run}  has no notes\n`);
-  const edited = (await ok(["events", run, "-k", "edited", "-o", "jsonl"])).trim().split("\n").map((line) =>
-    JSON.parse(line)
-  );
-  assert.deepEqual(edited.map(({ data }) => Object.keys(data)), [["tags"], ["tags"], ["name"], ["notes"], ["notes"]]);
+  const edited = (await ok(["events", run, "-k", "edited", "-o", "jsonl"])).trim().split("\n").map((
+    line,
+  ) => JSON.parse(line));
+  assert.deepEqual(edited.map(({ data }) => Object.keys(data)), [["tags"], ["tags"], ["name"], [
+    "notes",
+  ], ["notes"]]);
   // What changes nothing tells nothing; what is wrong names the field.
   await ok(["tag", run, "paper"]);
-  assert.equal((await ok(["events", run, "-k", "edited", "-o", "jsonl"])).trim().split("\n").length, 5);
+  assert.equal(
+    (await ok(["events", run, "-k", "edited", "-o", "jsonl"])).trim().split("\n").length,
+    5,
+  );
   const wrong = await mosaic(["rename", run, "x".repeat(121)]);
   assert.equal(wrong.code, 2);
   assert.match(wrong.err, /name is "x+"; it must have 1 to 120 characters/);
@@ -353,7 +445,9 @@ Deno.test("the program: a reader that goes away ends it quietly; Ctrl-C leaves t
   assert.match(new TextDecoder().decode(piped.stdout), /^\{"seq":1,.*\}\n$/);
 
   const live = await submitted({ command: SILENT });
-  await using _ended = { [Symbol.asyncDispose]: () => ok(["cancel", live, "--wait"]).then(() => {}) };
+  await using _ended = {
+    [Symbol.asyncDispose]: () => ok(["cancel", live, "--wait"]).then(() => {}),
+  };
   const follower = new Deno.Command(PROGRAM[0]!, {
     args: [...PROGRAM.slice(1), "events", live, "-f", "--target", daemon.target],
     stdin: "null",

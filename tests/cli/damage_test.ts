@@ -5,7 +5,10 @@ import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { runVerb } from "./verb.ts";
 
-/** 3000 steps at once, so that their proxy makes blocks of them; the reward is the number of the step. */
+/**
+ * 3000 steps at once, so that their proxy makes blocks of them; the reward is the number of the
+ * step.
+ */
 const WORKER = `awk 'BEGIN { for (i = 0; i < 3000; i++)
   printf "{\\"event_type\\":\\"step\\",\\"episode\\":0,\\"step_index\\":%d,\\"reward\\":%d}\\n", i, i + 1 }'`;
 
@@ -33,7 +36,9 @@ Deno.test("a damaged block: steps, export, plot and compare say how many steps a
     db.close();
     await daemon.restart();
 
-    const gap = new RegExp(` ${first} to ${last} \\(${n}\\) are missing or damaged: run mosaic doctor`);
+    const gap = new RegExp(
+      ` ${first} to ${last} \\(${n}\\) are missing or damaged: run mosaic doctor`,
+    );
     const told = async (args: string[]) => {
       const { out, err } = await mosaic(args);
       assert.match(err, gap, args.join(" "));
@@ -49,8 +54,10 @@ Deno.test("a damaged block: steps, export, plot and compare say how many steps a
     assert.equal(lines.length, 3000 - n);
     const close = ["--from", String(first), "--to", String(last), "--width", "160"];
     assert.doesNotMatch(await told(["plot", run, "reward", ...close]), /NaN/);
-    const other =
-      (await mosaic(["submit", "-"], configOf({ name: "other", command: ["/bin/sh", "-c", "exit 0"] }))).out;
+    const other = (await mosaic(
+      ["submit", "-"],
+      configOf({ name: "other", command: ["/bin/sh", "-c", "exit 0"] }),
+    )).out;
     await mosaic(["wait", other.trim()]);
     await told(["compare", run, other.trim(), "--metric", "reward"]);
     // The whole is drawn from rollups, which the damage does not touch.
@@ -62,8 +69,19 @@ Deno.test("a damaged block: steps, export, plot and compare say how many steps a
     again.exec(`UPDATE step_blocks SET crc = crc + 1 WHERE first_seq = ${end.first_seq}`);
     again.close();
     await daemon.restart();
-    const { err } = await mosaic(["steps", run, "--follow", "--since", String(end.first_seq - 1), "-o", "jsonl"]);
-    assert.match(err, new RegExp(`steps ${end.first_seq} to 3000 \\(${end.n}\\) are missing or damaged`));
+    const { err } = await mosaic([
+      "steps",
+      run,
+      "--follow",
+      "--since",
+      String(end.first_seq - 1),
+      "-o",
+      "jsonl",
+    ]);
+    assert.match(
+      err,
+      new RegExp(`steps ${end.first_seq} to 3000 \\(${end.n}\\) are missing or damaged`),
+    );
     // The last points are in no rollup.
     const report = (await mosaic(["report", run, "--out", "-"])).out;
     assert.match(report, /[0-9]+ points are missing or damaged \(mosaic doctor lists them\)/);

@@ -1,4 +1,7 @@
-/** docs/reference/cli.md is a contract: what it says of verbs, exit codes and shapes is held against the code. */
+/**
+ * docs/reference/cli.md is a contract: what it says of verbs, exit codes and shapes is held against
+ * the code.
+ */
 import { strict as assert } from "node:assert";
 import { BOUNDS } from "../../src/base/load_limits.ts";
 import { EXIT } from "../../src/cli/link/exit.ts";
@@ -19,14 +22,23 @@ Deno.test("docs/reference/cli.md: names verbs that are there, and every exit cod
 });
 
 Deno.test("docs/reference/observability.md: names every kind of event", async () => {
-  const page = await Deno.readTextFile(new URL("../../docs/reference/observability.md", import.meta.url));
-  const table = page.slice(page.indexOf("| Kind | When | Data |"), page.indexOf("Every reader is a cursor"));
-  const named = [...table.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell]) => cell!.match(/\w+/g)!);
+  const page = await Deno.readTextFile(
+    new URL("../../docs/reference/observability.md", import.meta.url),
+  );
+  const table = page.slice(
+    page.indexOf("| Kind | When | Data |"),
+    page.indexOf("Every reader is a cursor"),
+  );
+  const named = [...table.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell]) =>
+    cell!.match(/\w+/g)!
+  );
   assert.deepEqual(named.sort(), [...EVENT_KINDS].sort());
 });
 
 Deno.test("docs/reference/configuration.md: names every bound with its option and its default", async () => {
-  const page = await Deno.readTextFile(new URL("../../docs/reference/configuration.md", import.meta.url));
+  const page = await Deno.readTextFile(
+    new URL("../../docs/reference/configuration.md", import.meta.url),
+  );
   for (const { option, standard } of Object.values(BOUNDS)) {
     const row = page.split("\n").find((line) => line.includes(`| \`${option} `));
     const size = standard >= 2 ** 30 ? `${standard / 2 ** 30}G` : `${standard >> 20}M`;
@@ -46,7 +58,9 @@ Deno.test("README.md and docs: every table has its header, and each of its rows 
     for (const [table] of text.matchAll(/(?:^\|.*\n?)+/gm)) {
       const [head, rule, ...rows] = table.trimEnd().split("\n").map((line) => line.trimEnd());
       const cells = (line: string) => line.match(/(?<!\\)\|/g)!.length;
-      if (!/^\|(?:[ :]*-+[ :]*\|)+$/.test(rule ?? "")) wrong.push(`${page}: no header above: ${head}`);
+      if (!/^\|(?:[ :]*-+[ :]*\|)+$/.test(rule ?? "")) {
+        wrong.push(`${page}: no header above: ${head}`);
+      }
       for (const row of [rule ?? "", ...rows]) {
         if (!row.endsWith("|") || cells(row) !== cells(head!)) {
           wrong.push(`${page}: not as many cells: ${row.slice(0, 100)}`);

@@ -9,11 +9,15 @@ const event = {
 
 Deno.test("events: where nobody looks nothing is cut", () => {
   const line = eventLine(event, { color: false, withRun: false, brief: false });
-  assert.equal(line, `          failed reason=exit_code_1 hint=Do this. ${LONG} stderr_tail=["${LONG}"]\n`);
+  assert.equal(
+    line,
+    `          failed reason=exit_code_1 hint=Do this. ${LONG} stderr_tail=["${LONG}"]\n`,
+  );
 });
 
 Deno.test("events: on a terminal long values are cut, and the hint is told in full on a line of its own", () => {
-  const [first, second, ...rest] = eventLine(event, { color: false, withRun: false, brief: true }).split("\n");
+  const [first, second, ...rest] = eventLine(event, { color: false, withRun: false, brief: true })
+    .split("\n");
   assert.match(first!, /^ {10}failed reason=exit_code_1 stderr_tail=\["x+…$/);
   assert.ok(first!.length < 200);
   assert.equal(second, `          Do this. ${LONG}`);

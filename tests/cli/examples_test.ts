@@ -1,4 +1,6 @@
-/** The examples of each verb's --help are run, against a real daemon: what a manual shows must work. */
+/**
+ * The examples of each verb's --help are run, against a real daemon: what a manual shows must work.
+ */
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import type { Context } from "../../src/cli/link/context.ts";
@@ -9,7 +11,10 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";
 import { type FakeWorld, fakeWorld } from "./fakes.ts";
 
-/** They need a terminal, a client or another host, train for long, or stop the daemon of this test; other tests run them. */
+/**
+ * They need a terminal, a client or another host, train for long, or stop the daemon of this test;
+ * other tests run them.
+ */
 const NOT_HERE = ["down", "host", "notify", "top", "demo", "demo-worker", "mcp"];
 /** All verbs but the parts, which runCli() is given. */
 const LOADED = VERBS.filter((verb) => verb.load !== undefined);
@@ -79,15 +84,21 @@ Deno.test("examples: what --help shows works", async (t) => {
     await ended("cart", [], ["/bin/sh", "-c", 'echo 1 >"$MOSAIC_CHECKPOINT_DIR/best.pt"']);
     Deno.writeTextFileSync("train.json", configOf({ name: "train", command: talks }));
     Deno.mkdirSync("results", { recursive: true });
-    for (const path of ["training.csv", "results/scores.csv"]) Deno.writeTextFileSync(path, "step,loss\n1,0.5\n");
-    Deno.writeTextFileSync("sweep.yaml", "command: [python, train.py, --lr, '{lr}']\ngrid: {lr: [0.1, 0.2]}\n");
+    for (const path of ["training.csv", "results/scores.csv"]) {
+      Deno.writeTextFileSync(path, "step,loss\n1,0.5\n");
+    }
+    Deno.writeTextFileSync(
+      "sweep.yaml",
+      "command: [python, train.py, --lr, '{lr}']\ngrid: {lr: [0.1, 0.2]}\n",
+    );
 
     const mosaic = async (args: string[], input: string) => {
       const world: FakeWorld = fakeWorld({}, {
         connect: () => Promise.resolve(connect({ target: daemon.target })),
         readInput: () => Promise.resolve(input),
         now: () => Date.now(),
-        env: (name) => ({ SEED: "7", MOSAIC_STATE_DIR: daemon.stateDir })[name] ?? Deno.env.get(name),
+        env: (name) =>
+          ({ SEED: "7", MOSAIC_STATE_DIR: daemon.stateDir })[name] ?? Deno.env.get(name),
       });
       // Whoever follows has seen enough with the first that it prints.
       const follows = ["-f", "--watch", "watch"].some((word) => args.includes(word));
@@ -101,7 +112,10 @@ Deno.test("examples: what --help shows works", async (t) => {
 
     let alive = false;
     let changed = false;
-    /** Commands of one pipeline, each fed by the one before. Other programs hand through what they get. */
+    /**
+     * Commands of one pipeline, each fed by the one before. Other programs hand through what they
+     * get.
+     */
     const pipeline = async (text: string): Promise<void> => {
       let input = Deno.readTextFileSync("train.json");
       for (const piece of text.split(/ \| (?![^']*'(?:[^']*'[^']*')*[^']*$)/)) {
@@ -109,9 +123,15 @@ Deno.test("examples: what --help shows works", async (t) => {
         const fromInner = inner === null ? "" : (await mosaic(words(inner[1]!).slice(1), "")).out;
         // It was over before it was asked for.
         if (inner !== null && fromInner.trim() === "") continue;
-        const given = words(piece.replace(/\$\(.*\)/, fromInner.replaceAll("\n", " ")).replace(/ >.*$/, ""));
+        const given = words(
+          piece.replace(/\$\(.*\)/, fromInner.replaceAll("\n", " ")).replace(/ >.*$/, ""),
+        );
         if (given[0] === "xargs") {
-          assert.equal(given[1], "-r", `${piece}: without -r it runs mosaic where there is nothing to do`);
+          assert.equal(
+            given[1],
+            "-r",
+            `${piece}: without -r it runs mosaic where there is nothing to do`,
+          );
           const ids = input.split("\n").filter((id) => id !== "");
           if (ids.length === 0) continue;
           given.splice(0, 2);
@@ -120,8 +140,12 @@ Deno.test("examples: what --help shows works", async (t) => {
         if (given[0] !== "mosaic") continue;
         // A sweep would go on making runs behind the other examples.
         if (given[1] === "sweep" && given[2]!.startsWith("--")) given.splice(2, 0, "--dry-run");
-        const { code, out, err } = await mosaic(given.slice(1).map((w) => w === "01K9ZQ" ? last : w), input);
-        // mosaic doctor exits by what it finds; neither it nor reindex repairs anything under a daemon that runs.
+        const { code, out, err } = await mosaic(
+          given.slice(1).map((w) => w === "01K9ZQ" ? last : w),
+          input,
+        );
+        // mosaic doctor exits by what it finds; neither it nor reindex repairs anything under a
+        // daemon that runs.
         const offline = ["doctor", "reindex"].includes(given[1]!);
         const fine = BY_OUTCOME.test(piece) ? [0, 1, 5] : offline ? [0, 1, 6] : [0, 130];
         assert.ok(fine.includes(code), `${piece}\nexit ${code}\n${out.slice(-300)}\n${err}`);
@@ -131,16 +155,24 @@ Deno.test("examples: what --help shows works", async (t) => {
 
     for (const verb of LOADED.map((v) => v.name).filter((name) => !NOT_HERE.includes(name))) {
       for (const example of await examplesOf(verb)) {
-        // Of a session on another host (tests/system/hosts), or of the source tree; of a run with observations (minari_test.ts) or in a
-        // repository (tests/provenance).
-        if (/ssh HOST|--all-hosts|^deno run|^source|--format minari|--at-commit/.test(example)) continue;
+        // Of a session on another host (tests/system/hosts), or of the source tree; of a run with
+        // observations (minari_test.ts) or in a repository (tests/provenance).
+        if (/ssh HOST|--all-hosts|^deno run|^source|--format minari|--at-commit/.test(example)) {
+          continue;
+        }
         await t.step(example, async () => {
           if (CONTROL.includes(verb)) last = alive && verb !== "cancel" ? last : await live();
           else if (verb === "restore") {
             last = await ended("deleted");
             await mosaic(["delete", "-y", last], "");
           } else if (verb === "rerun") {
-            last = await ended("again", [], [...talks, "sh", "--lr=1", "--batch-size=8", "--seed=1"]);
+            last = await ended("again", [], [
+              ...talks,
+              "sh",
+              "--lr=1",
+              "--batch-size=8",
+              "--seed=1",
+            ]);
           } else if (verb === "wait") last = await soonOver();
           else if (changed && NAMES_LAST.test(example) && !example.startsWith("mosaic restore")) {
             last = await ended("subject");

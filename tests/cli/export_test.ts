@@ -36,12 +36,18 @@ const TIME = "2025-11-22T14:00:00.250Z";
 
 Deno.test("event file: what is no finite number is no point", () => {
   const wallTime = Date.parse(TIME) / 1000;
-  assert.deepEqual(scalarsOf("episodes", { seq: 3, total_reward: null, steps: 9, timestamp: TIME }), [
-    { tag: "episode/length", value: 9, step: 3, wallTime },
-  ]);
-  assert.deepEqual(scalarsOf("metrics", { seq: 3, name: "loss", value: 0.5, step: 70, timestamp: TIME }), [
-    { tag: "loss", value: 0.5, step: 70, wallTime },
-  ]);
+  assert.deepEqual(
+    scalarsOf("episodes", { seq: 3, total_reward: null, steps: 9, timestamp: TIME }),
+    [
+      { tag: "episode/length", value: 9, step: 3, wallTime },
+    ],
+  );
+  assert.deepEqual(
+    scalarsOf("metrics", { seq: 3, name: "loss", value: 0.5, step: 70, timestamp: TIME }),
+    [
+      { tag: "loss", value: 0.5, step: 70, wallTime },
+    ],
+  );
 });
 
 const EPISODES = [1, 2, 3].map((seq) =>
@@ -60,18 +66,24 @@ const EPISODES = [1, 2, 3].map((seq) =>
     ...(seq === 1 ? { metadata: { success: true } } : {}),
   }) + "\n"
 );
-const METRICS = [`{"seq":1,"run_id":"${ID_A}","name":"loss","value":0.25,"step":12,"timestamp":"${TIME}"}\n`];
+const METRICS = [
+  `{"seq":1,"run_id":"${ID_A}","name":"loss","value":0.25,"step":12,"timestamp":"${TIME}"}\n`,
+];
 
 const DAEMON: Answers = {
   GetRun: () => fakeRun(),
   GetCode: () => ({}),
   StreamTelemetry: ({ kind }) => {
     const lines = kind === "episodes" ? EPISODES : kind === "metrics" ? METRICS : [];
-    return lines.length === 0 ? [] : [{ jsonl: text(lines.join("")), firstSeq: 1n, lastSeq: BigInt(lines.length) }];
+    return lines.length === 0
+      ? []
+      : [{ jsonl: text(lines.join("")), firstSeq: 1n, lastSeq: BigInt(lines.length) }];
   },
 };
 
-async function exported(args: string[]): Promise<{ dir: string; out: string; code: number; err: string }> {
+async function exported(
+  args: string[],
+): Promise<{ dir: string; out: string; code: number; err: string }> {
   const dir = await Deno.makeTempDir();
   const world = fakeWorld(DAEMON);
   const code = await runCli(["export", "x", "--out", dir, ...args], world);
@@ -89,10 +101,16 @@ Deno.test("export: jsonl is the daemon's own, csv has every field, and run.json 
     await Deno.remove(dir, { recursive: true });
   }
   const world = fakeWorld(DAEMON);
-  assert.equal(await runCli(["export", "x", "--format", "csv", "-k", "episodes", "--out", "-"], world), 0);
+  assert.equal(
+    await runCli(["export", "x", "--format", "csv", "-k", "episodes", "--out", "-"], world),
+    0,
+  );
   const lines = world.stdout().trimEnd().split("\n");
   assert.match(lines[0]!, /^seq,run_id,attempt,episode_index,total_reward,/);
-  assert.equal(lines[1], `1,${ID_A},1,0,10.5,1,true,false,${TIME},1763820000250000001,,,"{""success"":true}"`);
+  assert.equal(
+    lines[1],
+    `1,${ID_A},1,0,10.5,1,true,false,${TIME},1763820000250000001,,,"{""success"":true}"`,
+  );
   assert.equal(lines.length, 4);
 });
 
@@ -118,7 +136,10 @@ Deno.test("export: parquet has typed columns and every row", async () => {
       metadata: { success: true },
     });
     assert.ok(Number.isNaN(rows[1]!["total_reward"]));
-    assert.equal((await parquetReadObjects({ file: Deno.readFileSync(`${dir}/steps.parquet`).buffer })).length, 0);
+    assert.equal(
+      (await parquetReadObjects({ file: Deno.readFileSync(`${dir}/steps.parquet`).buffer })).length,
+      0,
+    );
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
@@ -126,7 +147,15 @@ Deno.test("export: parquet has typed columns and every row", async () => {
 
 Deno.test("export: parquet has lists of numbers as such, and other shapes as JSON", async () => {
   const step = (observation: unknown, action: unknown): Record<string, unknown> => ({
-    ...{ seq: 1, observation, action, timestamp: TIME, ts_ns: "1763820000250000001", reward: null, reward_text: "NaN" },
+    ...{
+      seq: 1,
+      observation,
+      action,
+      timestamp: TIME,
+      ts_ns: "1763820000250000001",
+      reward: null,
+      reward_text: "NaN",
+    },
     ...{ terminated: true, agent_id: "a", info: { loss: 0.5 } },
   });
   async function* rows(last: unknown) {
@@ -142,10 +171,16 @@ Deno.test("export: parquet has lists of numbers as such, and other shapes as JSO
     const read = await parquetReadObjects({ file });
     assert.deepEqual([read[3]!["observation"], read[3]!["action"]], [[3, 0.5], 3]);
     const { seq, timestamp, ts_ns, reward, terminated, agent_id, info, truncated } = read[1201]!;
-    assert.deepEqual([seq, timestamp, ts_ns, reward, terminated, agent_id, info, truncated ?? null], [
-      ...[1n, new Date(TIME), 1763820000250000001n, NaN, true, "a", { loss: 0.5 }, null],
+    assert.deepEqual(
+      [seq, timestamp, ts_ns, reward, terminated, agent_id, info, truncated ?? null],
+      [
+        ...[1n, new Date(TIME), 1763820000250000001n, NaN, true, "a", { loss: 0.5 }, null],
+      ],
+    );
+    assert.deepEqual([read[1200]!["observation"] ?? null, read[1201]!["observation"]], [
+      null,
+      last,
     ]);
-    assert.deepEqual([read[1200]!["observation"] ?? null, read[1201]!["observation"]], [null, last]);
     const names = (await parquetMetadataAsync({
       byteLength: file.byteLength,
       slice: (a, b) => file.slice(a, b),
@@ -183,7 +218,11 @@ const PYTHON = new URL("../../.venv/bin/python", import.meta.url).pathname;
 
 function pythonHas(module: string): boolean {
   try {
-    return new Deno.Command(PYTHON, { args: ["-c", `import ${module}`], stdout: "null", stderr: "null" })
+    return new Deno.Command(PYTHON, {
+      args: ["-c", `import ${module}`],
+      stdout: "null",
+      stderr: "null",
+    })
       .outputSync().success;
   } catch {
     return false;
@@ -191,7 +230,9 @@ function pythonHas(module: string): boolean {
 }
 
 async function python(script: string, ...args: string[]): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(PYTHON, { args: ["-c", script, ...args] }).output();
+  const { success, stdout, stderr } = await new Deno.Command(PYTHON, {
+    args: ["-c", script, ...args],
+  }).output();
   const decoder = new TextDecoder();
   assert.ok(success, decoder.decode(stderr));
   return decoder.decode(stdout);
@@ -241,7 +282,11 @@ print(json.dumps({"rows": table.num_rows, "types": {f.name: str(f.type) for f in
       );
       const { rows, types, reward } = JSON.parse(read);
       assert.deepEqual([rows, reward], [3, ["10.5", "nan", "31.5"]]);
-      assert.deepEqual([types.seq, types.total_reward, types.terminated], ["int64", "double", "bool"]);
+      assert.deepEqual([types.seq, types.total_reward, types.terminated], [
+        "int64",
+        "double",
+        "bool",
+      ]);
       assert.match(types.timestamp, /^timestamp\[ms/);
     } finally {
       await Deno.remove(dir, { recursive: true });

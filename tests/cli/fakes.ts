@@ -1,4 +1,7 @@
-/** A terminal and a daemon for tests of the verbs: what is written is kept, what is asked is answered from a table. */
+/**
+ * A terminal and a daemon for tests of the verbs: what is written is kept, what is asked is
+ * answered from a table.
+ */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { DaemonApi } from "../../src/wire/client/daemon_api.ts";
@@ -10,7 +13,10 @@ export const NOW = Date.parse("2025-11-22T14:00:00Z");
 export const ID_A = "01K9ABCDEFGHJKMNPQRSTVWXYZ";
 export const ID_B = "01K9ZZZZZZGHJKMNPQRSTVWXYZ";
 
-/** Handlers by method name: a message's fields (or a promise of them), or for streams an iterable of messages. */
+/**
+ * Handlers by method name: a message's fields (or a promise of them), or for streams an iterable of
+ * messages.
+ */
 // deno-lint-ignore no-explicit-any -- each handler knows its own method's messages
 export type Answers = Record<string, (request: any, signal?: AbortSignal) => unknown>;
 
@@ -42,13 +48,20 @@ export function fakeApi(answers: Answers): DaemonApi {
 
 function outputTo(take: (text: string) => void): Output {
   const decoder = new TextDecoder();
-  return { write: take, writeBytes: (b) => take(decoder.decode(b)), move: (to) => take(moveSequence(to)) };
+  return {
+    write: take,
+    writeBytes: (b) => take(decoder.decode(b)),
+    move: (to) => take(moveSequence(to)),
+  };
 }
 
 /** An output on a terminal, and what has reached that. */
 export function fakeTerminalOutput(): { output: Output; shown(): string } {
   const bytes: number[] = [];
-  const file = { writeSync: (p: Uint8Array) => bytes.push(...p) && p.length, isTerminal: () => true };
+  const file = {
+    writeSync: (p: Uint8Array) => bytes.push(...p) && p.length,
+    isTerminal: () => true,
+  };
   return { output: fileOutput(file), shown: () => new TextDecoder().decode(new Uint8Array(bytes)) };
 }
 

@@ -35,7 +35,10 @@ Deno.test("format: durations read the same from a tenth of a second to days", ()
 
 Deno.test("format: counts, rates, bytes and numbers", () => {
   cases(count, [[0, "0"], [124336, "124,336"]]);
-  cases(compact, [[7, "7"], [999, "999"], [999.7, "1.0k"], [1234, "1.2k"], [124336, "124k"], [9.99e5, "999k"], [
+  cases(compact, [[7, "7"], [999, "999"], [999.7, "1.0k"], [1234, "1.2k"], [124336, "124k"], [
+    9.99e5,
+    "999k",
+  ], [
     3.44e6,
     "3.4M",
   ], [-1500, "-1.5k"]]);
@@ -77,7 +80,10 @@ Deno.test("format: durations and sizes are read as they are written", () => {
     ["5x", undefined],
     ["m", undefined],
   ]);
-  cases(parseBytes, [["500", 500], ["10k", 10240], ["1.5G", 1610612736], ["2GiB", 2147483648], ["3 MB", 3145728], [
+  cases(parseBytes, [["500", 500], ["10k", 10240], ["1.5G", 1610612736], ["2GiB", 2147483648], [
+    "3 MB",
+    3145728,
+  ], [
     "big",
     undefined,
   ]]);

@@ -13,7 +13,8 @@ async function helpOf(verb: typeof VERBS[number]): Promise<string> {
   }
   // The parts write to the process's own output.
   const [program, ...args] = [...PROGRAM, verb.name, "--help"];
-  const { code, stdout } = await new Deno.Command(program!, { args, env: { COLUMNS: "80" } }).output();
+  const { code, stdout } = await new Deno.Command(program!, { args, env: { COLUMNS: "80" } })
+    .output();
   assert.equal(code, 0);
   return new TextDecoder().decode(stdout);
 }
@@ -22,7 +23,9 @@ for (const verb of VERBS) {
   Deno.test(`help: mosaic ${verb.name} has a synopsis, options, examples, exit codes, in 80 columns`, async () => {
     const text = await helpOf(verb);
     assert.match(text, new RegExp(`^Usage: mosaic ${verb.name} `));
-    for (const section of ["Options:", "Examples:", "Exit codes:"]) assert.match(text, new RegExp(`^${section}$`, "m"));
+    for (const section of ["Options:", "Examples:", "Exit codes:"]) {
+      assert.match(text, new RegExp(`^${section}$`, "m"));
+    }
     assert.match(text, /^ {2}\$ mosaic|^ {2}\$ .*mosaic /m);
     assert.match(text, /^ {2}0/m, "what exit code 0 means");
     assert.match(text, /-h, --help +show this help$/m);
@@ -47,7 +50,10 @@ Deno.test("did you mean: whatever can be misspelt is told what was meant, with e
     ["list --columns nmae", /no column "nmae"\. Did you mean name\?/],
     ["list --sort -stpes", /no column "stpes"\. Did you mean steps\?/],
     ["list --state runing", /no state "runing"\. Did you mean running\?/],
-    ["list -o jsno", /'jsno' is invalid\. It must be table, wide, json, jsonl or csv\. Did you mean json\?/],
+    [
+      "list -o jsno",
+      /'jsno' is invalid\. It must be table, wide, json, jsonl or csv\. Did you mean json\?/,
+    ],
     ["export x --format parqet", /'parqet' is invalid.* Did you mean parquet\?/],
     ["export x --format csv --kind step", /--kind has "step"\. Did you mean steps\?/],
     ["completions bahs", /'bahs' is invalid.* Did you mean bash\?/],

@@ -32,7 +32,9 @@ function bytes(...parts: Uint8Array[]): Uint8Array {
 }
 
 async function wandbFixture(): Promise<Uint8Array> {
-  const file = (await Deno.open(`${FIXTURES}offline.wandb.gz`)).readable.pipeThrough(new DecompressionStream("gzip"));
+  const file = (await Deno.open(`${FIXTURES}offline.wandb.gz`)).readable.pipeThrough(
+    new DecompressionStream("gzip"),
+  );
   return new Uint8Array(await new Response(file).arrayBuffer());
 }
 
@@ -40,7 +42,11 @@ async function wandbFixture(): Promise<Uint8Array> {
 async function imported(path: string, ...options: string[]) {
   const [run, ...others] = await json(["import", path, ...options]);
   assert.deepEqual([others.length, run.status], [0, "submitted"]);
-  assert.equal((await mosaic(["wait", run.run_id])).code, 0, (await mosaic(["logs", run.run_id])).out);
+  assert.equal(
+    (await mosaic(["wait", run.run_id])).code,
+    0,
+    (await mosaic(["logs", run.run_id])).out,
+  );
   return run;
 }
 
@@ -49,13 +55,16 @@ const byName = (a: Point, b: Point) => a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1]
 
 async function pointsOf(run: string): Promise<Point[]> {
   const points = await json(["metrics", run, "--points"]) as Record<string, string>[];
-  return points.map(({ name, step, value, value_text }): Point => [name!, Number(step), Number(value ?? value_text)])
+  return points.map((
+    { name, step, value, value_text },
+  ): Point => [name!, Number(step), Number(value ?? value_text)])
     .sort(byName);
 }
 
 /** The points of what a reader gave. */
 function scalars(records: readonly SourceRecord[]): Point[] {
-  return records.flatMap((r): Point[] => r.kind === "scalar" ? [[r.tag, r.step!, r.value]] : []).sort(byName);
+  return records.flatMap((r): Point[] => r.kind === "scalar" ? [[r.tag, r.step!, r.value]] : [])
+    .sort(byName);
 }
 
 Deno.test("import: event files of one writer are one run, bit for bit, with their times; twice is once", async () => {
@@ -70,7 +79,11 @@ Deno.test("import: event files of one writer are one run, bit for bit, with thei
       versionFrame(1_700_000_000),
       ...odd.flatMap((value, i) => {
         const step = part * 100 + i;
-        return [at("charts/episodic_return", step, value), at("losses/value", step, step / 3), at("seed", step, 1)];
+        return [
+          at("charts/episodic_return", step, value),
+          at("losses/value", step, step / 3),
+          at("seed", step, 1),
+        ];
       }),
     )
   );
@@ -86,11 +99,15 @@ Deno.test("import: event files of one writer are one run, bit for bit, with thei
   const { status: _, ...same } = run;
   assert.deepEqual({ ...same, status: "found" }, found[0]);
   const expected = [first!, second!].flatMap((file) => scalars(readAll("tfevents", file).records))
-    .map(([tag, step, value]): Point => [tag === "seed" ? "imported.seed" : tag, step, value === 0 ? 0 : value])
+    .map((
+      [tag, step, value],
+    ): Point => [tag === "seed" ? "imported.seed" : tag, step, value === 0 ? 0 : value])
     .sort(byName);
   assert.deepEqual(await pointsOf(run.run_id), expected);
   assert.deepEqual([run.series, run.points, run.files], [3, expected.length, 2]);
-  assert.deepEqual(run.left_out, ["4 of the points are NaN or infinite: they are gaps in their curves"]);
+  assert.deepEqual(run.left_out, [
+    "4 of the points are NaN or infinite: they are gaps in their curves",
+  ]);
   const points = await json(["metrics", run.run_id, "losses/value", "--points"]);
   assert.equal(points[3].timestamp, new Date(1_700_000_000_375).toISOString());
 
@@ -104,7 +121,11 @@ Deno.test("import: event files of one writer are one run, bit for bit, with thei
   // A copy elsewhere, too, is known by its content.
   await Deno.rename(dir, `${root.path}/elsewhere`);
   const [again] = await json(["import", root.path]);
-  assert.deepEqual([again.run_id, again.status, again.name], [run.run_id, "already imported", run.name]);
+  assert.deepEqual([again.run_id, again.status, again.name], [
+    run.run_id,
+    "already imported",
+    run.name,
+  ]);
   assert.equal((await json(["list"])).length, 1);
   // Its records are stored: another attempt would store them again.
   const retried = await mosaic(["retry", run.run_id]);
@@ -125,14 +146,20 @@ Deno.test("import: Stable-Baselines3's monitor and progress files are one run: e
   const run = await imported(dir);
   const monitor = readAll("csv", await Deno.readFile(`${FIXTURES}sb3.monitor.csv`)).records;
   const rows = monitor.flatMap((r) => r.kind === "episode" ? [r] : []);
-  const episodes = await json(["episodes", run.run_id]) as { total_reward: number; steps: number; timestamp: string }[];
+  const episodes = await json(["episodes", run.run_id]) as {
+    total_reward: number;
+    steps: number;
+    timestamp: string;
+  }[];
   assert.deepEqual(
     episodes.map((e) => [e.total_reward, e.steps, Date.parse(e.timestamp)]),
     rows.map((r) => [r.return, r.length, Math.floor(r.wallTime! * 1000)]),
   );
   assert.ok(rows.length > 2);
   // The same rows as progress.csv, which is not read.
-  const progress = scalars(readAll("jsonl", await Deno.readFile(`${FIXTURES}sb3.progress.json`)).records);
+  const progress = scalars(
+    readAll("jsonl", await Deno.readFile(`${FIXTURES}sb3.progress.json`)).records,
+  );
   assert.ok(progress.length > 10);
   assert.deepEqual((await pointsOf(run.run_id)).filter(([name]) => name.includes("/")), progress);
   assert.deepEqual([run.files, run.episodes, run.name], [2, rows.length, "sb3"]);
@@ -165,12 +192,18 @@ Deno.test("import: a W&B log with its name, config, texts, console output, secre
     payload: Record<string, unknown>;
   }[];
   const texts = records.flatMap((r) => r.kind === "text" ? [[r.tag, r.text]] : []);
-  assert.deepEqual(events.flatMap((e) => e.event === "text" ? [[e.payload.tag, e.payload.text]] : []), texts);
+  assert.deepEqual(
+    events.flatMap((e) => e.event === "text" ? [[e.payload.tag, e.payload.text]] : []),
+    texts,
+  );
   const said = records.flatMap((r) => r.kind === "output" ? [r.text] : []).join("");
   assert.equal((await mosaic(["logs", "--stderr", run.run_id])).out, said);
   assert.deepEqual(events.at(-1)!.event, "import_completed");
   assert.deepEqual(events.at(-1)!.payload.left_out, run.left_out);
-  assert.ok(run.left_out.includes("1 histogram") && run.left_out.includes("1 image"), run.left_out.join());
+  assert.ok(
+    run.left_out.includes("1 histogram") && run.left_out.includes("1 image"),
+    run.left_out.join(),
+  );
 });
 
 Deno.test("import: one series per source, no more than a run may have, and what is left out is told", async () => {
@@ -179,7 +212,10 @@ Deno.test("import: one series per source, no more than a run may have, and what 
     const fields = Array.from({ length: 10_050 }, (_, i) => `"s${i}": ${i + step}`).join(", ");
     return `{"step": ${step}, "loss": ${step / 2}, "api_key": "x", ${fields}}\n`;
   };
-  await Deno.writeTextFile(`${root.path}/metrics.jsonl`, [1, 2].map(line).join("") + '{"step": 3, "los');
+  await Deno.writeTextFile(
+    `${root.path}/metrics.jsonl`,
+    [1, 2].map(line).join("") + '{"step": 3, "los',
+  );
   await Deno.writeTextFile(`${root.path}/metrics.csv`, "step,loss\n1,7.5\n");
   await Deno.writeTextFile(
     `${root.path}/result.json`,
@@ -187,7 +223,10 @@ Deno.test("import: one series per source, no more than a run may have, and what 
   );
   const { out, err } = await mosaic(["import", "--dry-run", root.path]);
   assert.match(out, /SERIES +POINTS/);
-  assert.match(err, /left out: \d+ points of \d+ series \(s\d+, .* …\): a run has at most 10000 series/);
+  assert.match(
+    err,
+    /left out: \d+ points of \d+ series \(s\d+, .* …\): a run has at most 10000 series/,
+  );
   assert.match(err, /left out: metrics\.jsonl: 16 bytes at \d+: the file ends within a record/);
   const run = await imported(root.path, "--name", "many");
   const points = await pointsOf(run.run_id);
@@ -212,7 +251,11 @@ Deno.test("import: compare shows the parameters that differ, and not where the f
   const runs: string[] = [];
   for (const lr of [0.1, 0.2]) {
     await Deno.mkdir(`${root.path}/${lr}/version_0`, { recursive: true });
-    const line = JSON.stringify({ training_iteration: 1, score: lr * 3, config: { lr, net: { layers: [64, 64] } } });
+    const line = JSON.stringify({
+      training_iteration: 1,
+      score: lr * 3,
+      config: { lr, net: { layers: [64, 64] } },
+    });
     await Deno.writeTextFile(`${root.path}/${lr}/version_0/result.json`, `${line}\n`);
     runs.push((await imported(`${root.path}/${lr}`)).run_id);
   }
@@ -228,12 +271,16 @@ Deno.test("import: what a program printed, where its file is named", async () =>
   await using root = await directory();
   const path = `${root.path}/train.log`;
   const printed = await Deno.readTextFile(`${FIXTURES}sb3.stdout.txt`);
-  const others = `bar\rglobal_step=7, episodic_return=[12.5]\n${"x".repeat(300_000)}\n{'loss': 0.25, 'step': 3}`;
+  const others = `bar\rglobal_step=7, episodic_return=[12.5]\n${
+    "x".repeat(300_000)
+  }\n{'loss': 0.25, 'step': 3}`;
   await Deno.writeTextFile(path, printed + others);
   const run = await imported(path);
   const text = new TextLines();
   const fields = `${printed}${others}`.split(/[\r\n]/).flatMap((line) => text.read(line) ?? []);
-  const expected = fields.flatMap(({ step, scalars }) => scalars.map(([tag, value]): Point => [tag, step!, value]));
+  const expected = fields.flatMap(({ step, scalars }) =>
+    scalars.map(([tag, value]): Point => [tag, step!, value])
+  );
   assert.ok(expected.length > 10);
   assert.deepEqual(await pointsOf(run.run_id), expected.sort(byName));
   const episodes = await json(["episodes", run.run_id]) as { total_reward: number }[];
@@ -243,7 +290,8 @@ Deno.test("import: what a program printed, where its file is named", async () =>
 Deno.test("import: files larger than what is read at a time, and records larger than that, give what their readers give", async () => {
   await using root = await directory();
   const wide = (step: number) =>
-    JSON.stringify({ step, loss: step / 7, text: "x".repeat(step === 40 ? 1_500_000 : 20_000) }) + "\n";
+    JSON.stringify({ step, loss: step / 7, text: "x".repeat(step === 40 ? 1_500_000 : 20_000) }) +
+    "\n";
   const rows = Array.from({ length: 60 }, (_, step) => wide(step)).join("");
   const table = `step,loss,note\n` +
     Array.from({ length: 30 }, (_, i) => `${i},${i / 3},"${"y,".repeat(20_000)}"\n`).join("");

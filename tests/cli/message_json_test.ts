@@ -1,4 +1,7 @@
-/** The JSON contract: these shapes are what docs/reference/cli.md promises. A change here is a change for every script. */
+/**
+ * The JSON contract: these shapes are what docs/reference/cli.md promises. A change here is a
+ * change for every script.
+ */
 import * as contract from "../../src/registry/contract.ts";
 import { strict as assert } from "node:assert";
 import { create } from "@bufbuild/protobuf";
@@ -7,7 +10,12 @@ import { artifactJsonOf, eventJsonOf, hostJsonOf } from "../../src/runs/fields/h
 import { runDetailJsonOf, runJsonOf } from "../../src/runs/fields/run_json.ts";
 import type { RunJson } from "../../src/runs/fields/run_types.ts";
 import { note } from "../../src/runs/fields/run_texts.ts";
-import { ArtifactSchema, EventSchema, HostResponseSchema, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import {
+  ArtifactSchema,
+  EventSchema,
+  HostResponseSchema,
+  RunSchema,
+} from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { fakeRun, ID_A, NOW } from "./fakes.ts";
 
 const RUN = {
@@ -84,11 +92,23 @@ const RUN = {
 
 /** A GPU of which the driver tells nothing. */
 const UNTOLD = {
-  ...{ uuid: "", memory_mb: null, used_mb: null, percent: null, watts: null, celsius: null, others: "", lost: false },
+  ...{
+    uuid: "",
+    memory_mb: null,
+    used_mb: null,
+    percent: null,
+    watts: null,
+    celsius: null,
+    others: "",
+    lost: false,
+  },
   shares: [],
 };
 
-/** Fields that are not named here have tests of their own (tests/runs/fields), and nothing of a run that lacks them. */
+/**
+ * Fields that are not named here have tests of their own (tests/runs/fields), and nothing of a run
+ * that lacks them.
+ */
 function assertHas(json: object, expected: object): void {
   const known = Object.keys(expected).map((name) => [name, json[name as keyof typeof json]]);
   assert.deepEqual(Object.fromEntries(known), expected);
@@ -101,7 +121,13 @@ Deno.test("json: a run", () => {
 
 Deno.test("json: a run that has not said anything yet", () => {
   const json = runJsonOf(
-    create(RunSchema, { runId: ID_A, name: "n", state: "INIT", queuePosition: 2, waitingFor: "2 GPUs" }),
+    create(RunSchema, {
+      runId: ID_A,
+      name: "n",
+      state: "INIT",
+      queuePosition: 2,
+      waitingFor: "2 GPUs",
+    }),
   );
   assert.deepEqual(Object.keys(json), Object.keys(runJsonOf(fakeRun())));
   assert.deepEqual(Object.keys(json.telemetry), Object.keys(RUN.telemetry));
@@ -129,7 +155,15 @@ Deno.test("json: a run in full", () => {
   assertHas(runDetailJsonOf(run), {
     ...RUN,
     transitions: [
-      { seq: 1, from: null, to: "INIT", event: "submit", reason: null, attempt: 1, at: "2025-11-22T14:00:00.000Z" },
+      {
+        seq: 1,
+        from: null,
+        to: "INIT",
+        event: "submit",
+        reason: null,
+        attempt: 1,
+        at: "2025-11-22T14:00:00.000Z",
+      },
       {
         seq: 2,
         from: "INIT",
@@ -150,7 +184,14 @@ Deno.test("json: a run in full", () => {
 });
 
 Deno.test("json: an event, an artifact, the host", () => {
-  const event = { seq: 7n, runId: ID_A, runName: "cart-1", kind: "checkpoint", attempt: 1, dataJson: `{"step":10}` };
+  const event = {
+    seq: 7n,
+    runId: ID_A,
+    runName: "cart-1",
+    kind: "checkpoint",
+    attempt: 1,
+    dataJson: `{"step":10}`,
+  };
   assert.deepEqual(eventJsonOf(create(EventSchema, { ...event, at: timestampFromMs(NOW) })), {
     seq: 7,
     at: "2025-11-22T14:00:00.000Z",
@@ -202,7 +243,16 @@ Deno.test("json: an event, an artifact, the host", () => {
     http: "127.0.0.1:8055",
     tls: true,
     gpus: [
-      { ...UNTOLD, slot: 0, run_id: ID_A, name: "H100", uuid: "GPU-1", memory_mb: 81559, used_mb: 4, percent: 0 },
+      {
+        ...UNTOLD,
+        slot: 0,
+        run_id: ID_A,
+        name: "H100",
+        uuid: "GPU-1",
+        memory_mb: 81559,
+        used_mb: 4,
+        percent: 0,
+      },
       {
         ...{ ...UNTOLD, slot: 1, run_id: null, name: "H100", others: "pid 7" },
         shares: [{ run_id: ID_A, part: 0.25, memory_mb: 6144, used_mb: null }],
@@ -222,13 +272,24 @@ Deno.test("json: an event, an artifact, the host", () => {
 });
 
 Deno.test("list: a run that an engine places says where it runs, or what the engine doubts", () => {
-  const placed = (nodes: string[], waiting_for: string | null = null, further: Partial<RunJson> = {}): string =>
+  const placed = (
+    nodes: string[],
+    waiting_for: string | null = null,
+    further: Partial<RunJson> = {},
+  ): string =>
     note({
       ...runJsonOf(fakeRun()),
       ...{ state: "EXECUTING", outcome: null, reason: null, max_steps: null, waiting_for: null },
       cancel_requested: false,
       placement: {
-        ...{ launcher: "slurm", name: "mosaic-1-1", job: "17", phase: "running", waiting_for, expected_start: null },
+        ...{
+          launcher: "slurm",
+          name: "mosaic-1-1",
+          job: "17",
+          phase: "running",
+          waiting_for,
+          expected_start: null,
+        },
         ...{ nodes, gpus: [], end: null },
       },
       ...further,
@@ -237,5 +298,8 @@ Deno.test("list: a run that an engine places says where it runs, or what the eng
   assert.equal(placed(["n1", "n2", "n3"]), "on n1 and 2 more");
   assert.equal(placed([]), "");
   assert.equal(placed(["n1"], "doubtful: NODE_FAIL"), "doubtful: NODE_FAIL");
-  assert.equal(placed(["n1"], null, { state: "FAULTED", outcome: "failed", reason: "node_fail" }), "node_fail");
+  assert.equal(
+    placed(["n1"], null, { state: "FAULTED", outcome: "failed", reason: "node_fail" }),
+    "node_fail",
+  );
 });

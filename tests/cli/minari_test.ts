@@ -1,16 +1,35 @@
-/** `mosaic export --format minari`: what becomes of steps that are not as mosaic.RecordSteps writes them. */
+/**
+ * `mosaic export --format minari`: what becomes of steps that are not as mosaic.RecordSteps writes
+ * them.
+ */
 import { strict as assert } from "node:assert";
 import { parquetMetadataAsync, parquetReadObjects } from "npm:hyparquet@1.31.5";
-import { checkDatasetId, datasetIdOf, type MinariOptions, writeMinari } from "../../src/cli/export/minari.ts";
+import {
+  checkDatasetId,
+  datasetIdOf,
+  type MinariOptions,
+  writeMinari,
+} from "../../src/cli/export/minari.ts";
 import { NotInSpace, SeenSpace } from "../../src/cli/export/minari_space.ts";
 import type { TelemetryRecord } from "../../src/cli/text/records.ts";
 
 const OPTIONS: MinariOptions = { dropFirstStep: false, episodes: [0, Infinity] };
 
 /** Steps of an episode whose observation is the number of steps taken, plus a half. */
-function episode(index: number, steps: number, more: (step: number) => Record<string, unknown> = () => ({})) {
+function episode(
+  index: number,
+  steps: number,
+  more: (step: number) => Record<string, unknown> = () => ({}),
+) {
   return Array.from({ length: steps }, (_, step) => ({
-    ...{ attempt: 1, episode_index: index, step_index: step, action: step % 2, observation: [step + 1.5], reward: 1 },
+    ...{
+      attempt: 1,
+      episode_index: index,
+      step_index: step,
+      action: step % 2,
+      observation: [step + 1.5],
+      reward: 1,
+    },
     ...{ terminated: step === steps - 1, truncated: false },
     ...(step === 0 ? { info: { reset: { observation: [0.5], seed: index } } } : {}),
     ...more(step),
@@ -35,13 +54,19 @@ async function written(
     const episodes = [];
     for (let i = 0; i < summary.episodes; i++) {
       const file = Deno.readFileSync(`${dir}/aa/b-v0/data/${i}/part-0.parquet`).buffer;
-      assert.equal((await parquetMetadataAsync(file)).row_groups.length, 1, "Minari takes each batch for an episode");
+      assert.equal(
+        (await parquetMetadataAsync(file)).row_groups.length,
+        1,
+        "Minari takes each batch for an episode",
+      );
       episodes.push({ ...json(`${i}/metadata.json`), rows: await parquetReadObjects({ file }) });
     }
     return { summary, metadata: json("metadata.json"), episodes };
   } catch (error) {
     assert.deepEqual(
-      [...Deno.readDirSync(dir)].flatMap(({ name }) => [...Deno.readDirSync(`${dir}/${name}/b-v0`)]),
+      [...Deno.readDirSync(dir)].flatMap((
+        { name },
+      ) => [...Deno.readDirSync(`${dir}/${name}/b-v0`)]),
       [],
       "nothing half is left",
     );
@@ -59,9 +84,14 @@ Deno.test("minari: spaces that nobody recorded are taken from the values", async
   );
   assert.equal(metadata.action_space, '{"type":"Discrete","dtype":"int64","start":0,"n":2}');
   assert.match(summary.notes.join("\n"), /observation space is taken.*\n.*action space is taken/);
-  assert.deepEqual(episodes[0].rows.map((row: { observations: number[] }) => row.observations), [[0.5], [1.5], [2.5], [
-    3.5,
-  ]]);
+  assert.deepEqual(episodes[0].rows.map((row: { observations: number[] }) => row.observations), [
+    [0.5],
+    [1.5],
+    [2.5],
+    [
+      3.5,
+    ],
+  ]);
   assert.deepEqual([episodes[0].seed, episodes[0].rewards_sum, episodes[0].total_steps], [0, 3, 3]);
 });
 
@@ -69,7 +99,9 @@ Deno.test("minari: an episode longer than one batch of Arrow goes on in the next
   const { episodes } = await written(episode(0, 131_072));
   assert.deepEqual(episodes.map(({ rows }) => rows.length), [131_072, 2]);
   assert.deepEqual(episodes[0].rows[131_070].truncations, true);
-  assert.deepEqual(episodes[1].rows.map((row: { observations: number[] }) => row.observations), [[131071.5], [
+  assert.deepEqual(episodes[1].rows.map((row: { observations: number[] }) => row.observations), [[
+    131071.5,
+  ], [
     131072.5,
   ]]);
 });
@@ -87,7 +119,10 @@ Deno.test("minari: episodes that lack steps or their beginning are left out, and
     ...episode(3, 2, () => ({ terminated: false })),
     ...episode(4, 2),
   ], { episodes: [0, 3] });
-  assert.deepEqual(episodes.map((it) => [it.episode_index, it.total_steps]), [[0, 2], [1, 9], [3, 2]]);
+  assert.deepEqual(episodes.map((it) => [it.episode_index, it.total_steps]), [[0, 2], [1, 9], [
+    3,
+    2,
+  ]]);
   assert.equal(episodes[2].rows[1].truncations, true, "an episode that nobody ended is cut");
   assert.deepEqual(summary.notes.slice(2), [
     "1 episode is left out: its first observation is not recorded",
@@ -100,17 +135,32 @@ Deno.test("minari: an episode whose beginning or end is among damaged steps is n
   // 0 ends there, 1 is there, 2 begins there; 5 ends among the last.
   const steps = [0, 1, 2, 3, 4, 5].flatMap(bare).map((step, i) => ({ seq: i + 1, ...step }));
   const gaps: [number, number][] = [[4, 12], [29, 30]];
-  const read = steps.filter(({ seq }) => !gaps.some(([first, last]) => seq >= first && seq <= last));
+  const read = steps.filter(({ seq }) =>
+    !gaps.some(([first, last]) => seq >= first && seq <= last)
+  );
   const { summary, episodes } = await written(read, { dropFirstStep: true }, gaps);
   assert.deepEqual(episodes.map((it) => [it.episode_index, it.total_steps]), [[3, 4], [4, 4]]);
-  assert.match(summary.notes.join("\n"), /3 episodes are left out: some of their steps are missing/);
+  assert.match(
+    summary.notes.join("\n"),
+    /3 episodes are left out: some of their steps are missing/,
+  );
 });
 
 Deno.test("minari: what is missing is named, and how to record it", async () => {
   const bare = episode(0, 3).map(({ info: _, ...step }) => step);
   const refused: [Record<string, unknown>[], Partial<MinariOptions>, RegExp, RegExp][] = [
-    [episode(0, 3, () => ({ observation: null })), {}, /step 1 of the run has no observation/, /mosaic.RecordSteps/],
-    [episode(0, 3, (n) => n === 1 ? { action: null } : {}), {}, /step 2 of the run has no action/, /RecordSteps/],
+    [
+      episode(0, 3, () => ({ observation: null })),
+      {},
+      /step 1 of the run has no observation/,
+      /mosaic.RecordSteps/,
+    ],
+    [
+      episode(0, 3, (n) => n === 1 ? { action: null } : {}),
+      {},
+      /step 2 of the run has no action/,
+      /RecordSteps/,
+    ],
     [bare, {}, /no episode has its first observation/, /--drop-first-step/],
     [[], {}, /no episode of these runs has steps/, /RecordSteps/],
     [
@@ -122,7 +172,10 @@ Deno.test("minari: what is missing is named, and how to record it", async () => 
     [episode(0, 3), { actionSpace: '{"type":"Sequence"}' }, /its type is "Sequence"/, /such as/],
     [
       episode(0, 3),
-      { observationSpace: '{"type":"Box","dtype":"float32","shape":[2],"low":-Infinity,"high":Infinity}' },
+      {
+        observationSpace:
+          '{"type":"Box","dtype":"float32","shape":[2],"low":-Infinity,"high":Infinity}',
+      },
       /observation of step 1 is not in its space: \[1.5\] does not have the shape \(2\)/,
       /--observation-space/,
     ],
@@ -141,7 +194,11 @@ Deno.test("minari: what is missing is named, and how to record it", async () => 
     });
   }
   const { episodes } = await written(bare, { dropFirstStep: true });
-  assert.deepEqual(episodes[0].rows.map((row: { observations: number[] }) => row.observations), [[1.5], [2.5], [3.5]]);
+  assert.deepEqual(episodes[0].rows.map((row: { observations: number[] }) => row.observations), [
+    [1.5],
+    [2.5],
+    [3.5],
+  ]);
 });
 
 Deno.test("minari: ids, and values that have no space in common", () => {

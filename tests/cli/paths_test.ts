@@ -1,4 +1,7 @@
-/** Paths that a command cannot use: the error names the path and what to do, and is no defect of mosaic. */
+/**
+ * Paths that a command cannot use: the error names the path and what to do, and is no defect of
+ * mosaic.
+ */
 import assert from "node:assert/strict";
 import { runCli } from "../../src/cli/cli.ts";
 import { MAIN } from "../harness/daemon.ts";
@@ -23,8 +26,16 @@ Deno.test("paths: a file where a directory is needed, and the reverse", async ()
     const file = `${directory}/good.json`;
     Deno.writeTextFileSync(file, "{}");
     const cases: [string[], number, RegExp][] = [
-      [["export", ID_A, "--format", "csv", "--out", file], 2, /good\.json: this is a file, and a directory is needed/],
-      [["export", ID_A, "--format", "csv", "--out", `${file}/x`], 2, /good\.json\/x: a part of this path is a file/],
+      [
+        ["export", ID_A, "--format", "csv", "--out", file],
+        2,
+        /good\.json: this is a file, and a directory is needed/,
+      ],
+      [
+        ["export", ID_A, "--format", "csv", "--out", `${file}/x`],
+        2,
+        /good\.json\/x: a part of this path is a file/,
+      ],
       [["export", ID_A, "--format", "csv", "--out", "/dev/null"], 2, /\/dev\/null: this is a file/],
       [["submit", directory], 2, /^mosaic: \S+: this is a directory, not a file$/m],
       [["validate", directory], 2, /: this is a directory, not a file/],
@@ -71,12 +82,26 @@ Deno.test("paths: a pipe is not imported, and its bytes are not read", async () 
     assert.ok((await new Deno.Command("mkfifo", { args: [pipe] }).output()).success);
     const done = await verb(["import", "--dry-run", pipe]);
     assert.equal(done.code, 2, done.err);
-    assert.match(done.err, /a\.csv is a pipe or a device, not a file\n {2}The daemon reads the files again later/);
+    assert.match(
+      done.err,
+      /a\.csv is a pipe or a device, not a file\n {2}The daemon reads the files again later/,
+    );
   } finally {
     Deno.removeSync(directory, { recursive: true });
   }
   const script = `"$@" <(echo 1)`;
-  const args = ["-c", script, "bash", Deno.execPath(), "run", "-A", "--no-check", MAIN, "import", "--dry-run"];
+  const args = [
+    "-c",
+    script,
+    "bash",
+    Deno.execPath(),
+    "run",
+    "-A",
+    "--no-check",
+    MAIN,
+    "import",
+    "--dry-run",
+  ];
   const { code, stderr } = await new Deno.Command("bash", { args }).output();
   const err = new TextDecoder().decode(stderr);
   assert.equal(code, 2, err);
@@ -85,7 +110,10 @@ Deno.test("paths: a pipe is not imported, and its bytes are not read", async () 
 
 Deno.test("paths: those that the runtime refuses are named, without an option that mosaic does not have", async () => {
   const cases: [string[], RegExp][] = [
-    [["submit", "/proc/self/environ"], /^mosaic: \/proc\/self\/environ: mosaic does not open files in \/proc/],
+    [
+      ["submit", "/proc/self/environ"],
+      /^mosaic: \/proc\/self\/environ: mosaic does not open files in \/proc/,
+    ],
     [["doctor", "--state-dir", "/proc"], /^mosaic: \/proc: mosaic does not/],
     [["backup", "/proc/x"], /^mosaic: no state directory/],
     [["import", "--dry-run", "/proc/self"], /^mosaic: \/proc\/self: mosaic does not/],

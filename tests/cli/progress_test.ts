@@ -67,7 +67,10 @@ Deno.test("progress: never wider than the terminal, and nothing obeyed of a name
   clock.at += 1000;
   progress.report(step(1, { name: "evil\x1b[2J".repeat(20) }));
   const line = narrow.stderr().slice("\r\x1b[K".length);
-  assert.ok([...line].length <= 19 && line.startsWith("evil") && !line.includes("\x1b"), JSON.stringify(line));
+  assert.ok(
+    [...line].length <= 19 && line.startsWith("evil") && !line.includes("\x1b"),
+    JSON.stringify(line),
+  );
 
   const { clock: later, world: piped } = world(false);
   using silent = new Progress(piped);

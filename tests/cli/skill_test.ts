@@ -15,9 +15,9 @@ Deno.test("skill: a head that names it, and few words", async () => {
 });
 
 Deno.test("skill: every verb and option in it exists", async () => {
-  const commands = [...SKILL.matchAll(/\bmosaic ([a-z]+)((?:(?! -- )[^`\n#])*)/g)].filter(([, verb]) =>
-    verb !== "command"
-  );
+  const commands = [...SKILL.matchAll(/\bmosaic ([a-z]+)((?:(?! -- )[^`\n#])*)/g)].filter((
+    [, verb],
+  ) => verb !== "command");
   assert.ok(commands.length > 20);
   for (const [command, verb, rest] of commands) {
     const known = VERBS.find(({ name }) => name === verb);

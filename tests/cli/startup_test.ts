@@ -13,7 +13,9 @@ const graph = await graphOf(new URL("../../src/main.ts", import.meta.url).pathna
 const modules = new Map(graph.modules.map((m) => [m.specifier, m]));
 
 async function graphOf(entry: string): Promise<Graph> {
-  const { stdout, success } = await new Deno.Command(Deno.execPath(), { args: ["info", "--json", entry] }).output();
+  const { stdout, success } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", entry],
+  }).output();
   assert.ok(success);
   return JSON.parse(new TextDecoder().decode(stdout));
 }
@@ -30,13 +32,15 @@ function loadedWith(...roots: string[]): string[] {
   return [...loaded];
 }
 
-const moduleNamed = (path: string) => [...modules.keys()].find((specifier) => specifier.endsWith(`/src/${path}`))!;
+const moduleNamed = (path: string) =>
+  [...modules.keys()].find((specifier) => specifier.endsWith(`/src/${path}`))!;
 /** In the folder of its group. */
 const moduleOfVerb = (name: string) =>
   [...modules.keys()].find((specifier) =>
     specifier.includes("/src/cli/verbs/") && specifier.endsWith(`/${name.replace("-", "_")}.ts`)
   )!;
-const foreign = (loaded: string[]) => loaded.filter((s) => !s.startsWith("file:") || s.includes("/src/gen/"));
+const foreign = (loaded: string[]) =>
+  loaded.filter((s) => !s.startsWith("file:") || s.includes("/src/gen/"));
 
 Deno.test("start-up: what mosaic --help loads holds no library: no gRPC, no protobuf, no argument parser", () => {
   const loaded = loadedWith(...graph.roots);
@@ -51,7 +55,11 @@ Deno.test("start-up: what each verb's help loads holds no gRPC, no protobuf, no 
     assert.ok(verb !== undefined, name);
     const loaded = loadedWith(verb);
     assert.ok(loaded.length > 1, name);
-    assert.deepEqual(foreign(loaded).filter((s) => !/^(npm:\/?commander@|node:)/.test(s)), [], name);
+    assert.deepEqual(
+      foreign(loaded).filter((s) => !/^(npm:\/?commander@|node:)/.test(s)),
+      [],
+      name,
+    );
   }
 });
 

@@ -1,4 +1,7 @@
-/** What others wrote, on its way to a terminal: whichever verb shows it, the terminal obeys none of it. */
+/**
+ * What others wrote, on its way to a terminal: whichever verb shows it, the terminal obeys none of
+ * it.
+ */
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { fileOutput } from "../../src/cli/link/output.ts";
@@ -31,7 +34,9 @@ Deno.test("terminal: colours and lines pass, everything else that a terminal wou
 
 Deno.test("terminal: a program's carriage return begins its line anew, so that a progress bar is one line", () => {
   const filter = new TerminalFilter(true);
-  const text = ["0%\r5", "0%\r", "\r100%\r\nend\x1b[2J\n"].map((chunk) => filter.pass(chunk)).join("");
+  const text = ["0%\r5", "0%\r", "\r100%\r\nend\x1b[2J\n"].map((chunk) => filter.pass(chunk)).join(
+    "",
+  );
   assert.equal(text, "0%\r\x1b[K50%\r\x1b[K100%\nend␛[2J\n");
 });
 
@@ -44,7 +49,9 @@ Deno.test("terminal: a long chunk is filtered in time, whatever is in it", () =>
 });
 
 Deno.test("logs: a terminal gets lines and colours, a file or a pipe gets the bytes", async () => {
-  const bytes = new TextEncoder().encode(`loss \x1b[32m0.1\x1b[0m\n${CLIPBOARD}größe\x1b]0;title\x07\n`);
+  const bytes = new TextEncoder().encode(
+    `loss \x1b[32m0.1\x1b[0m\n${CLIPBOARD}größe\x1b]0;title\x07\n`,
+  );
   const answers: Answers = {
     GetRun: () => fakeRun(),
     // Cut within a sequence and within a character.
@@ -60,26 +67,54 @@ Deno.test("logs: a terminal gets lines and colours, a file or a pipe gets the by
   assert.equal(shown(), "loss \x1b[32m0.1\x1b[0m\n␛]52;c;cm0gLXJmIH4=␇größe␛]0;title␇\n");
 
   const raw: Uint8Array[] = [];
-  const pipe = fileOutput({ writeSync: (p) => raw.push(p.slice()) && p.length, isTerminal: () => false });
+  const pipe = fileOutput({
+    writeSync: (p) => raw.push(p.slice()) && p.length,
+    isTerminal: () => false,
+  });
   assert.equal(await runCli(["logs", ID_A, "--stderr"], fakeWorld(answers, { out: pipe })), 0);
   assert.deepEqual(new Uint8Array(raw.flatMap((p) => [...p])), bytes);
 });
 
 /** Everything that a daemon says of runs is the worker's or the config's. */
 const run = () =>
-  fakeRun({ name: EVIL, tags: [EVIL], reason: EVIL, hint: EVIL, workerId: EVIL, state: "FAULTED", outcome: "failed" });
+  fakeRun({
+    name: EVIL,
+    tags: [EVIL],
+    reason: EVIL,
+    hint: EVIL,
+    workerId: EVIL,
+    state: "FAULTED",
+    outcome: "failed",
+  });
 const refuse = () => {
-  throw new MosaicError("invalid_argument", `"0" could be any of several runs: ${ID_A} (${EVIL})`, { hint: EVIL });
+  throw new MosaicError("invalid_argument", `"0" could be any of several runs: ${ID_A} (${EVIL})`, {
+    hint: EVIL,
+  });
 };
 const ANSWERS: Answers = {
   GetRun: run,
   ListRuns: () => ({ runs: [run()] }),
   ListSeries: () => ({ series: [{ name: EVIL, points: 2n, last: 1 }] }),
   GetSeries: () => ({
-    buckets: [1n, 2n].map((x) => ({ firstX: x, lastX: x, min: 1, max: 2, mean: 1, last: 1, count: 1n, atMs: NOW })),
+    buckets: [1n, 2n].map((x) => ({
+      firstX: x,
+      lastX: x,
+      min: 1,
+      max: 2,
+      mean: 1,
+      last: 1,
+      count: 1n,
+      atMs: NOW,
+    })),
   }),
   ListArtifacts: () => ({ artifacts: [{ path: EVIL, kind: EVIL }] }),
-  StreamEvents: () => [{ seq: 1n, runId: ID_A, runName: EVIL, kind: EVIL, dataJson: JSON.stringify({ [EVIL]: EVIL }) }],
+  StreamEvents: () => [{
+    seq: 1n,
+    runId: ID_A,
+    runName: EVIL,
+    kind: EVIL,
+    dataJson: JSON.stringify({ [EVIL]: EVIL }),
+  }],
   CancelRun: refuse,
   RetryRun: refuse,
   DeleteRun: refuse,
@@ -123,7 +158,12 @@ for (
 }
 
 Deno.test("terminal: messages and headings are one line even where nothing filters them", async () => {
-  for (const args of [["cancel", ID_A], ["compare", ID_A, ID_B, "--no-plot"], ["plot", ID_A, EVIL], ["wait", ID_A]]) {
+  for (
+    const args of [["cancel", ID_A], ["compare", ID_A, ID_B, "--no-plot"], ["plot", ID_A, EVIL], [
+      "wait",
+      ID_A,
+    ]]
+  ) {
     const world = fakeWorld(ANSWERS);
     await runCli(args, world);
     const shown = world.stdout() + world.stderr();

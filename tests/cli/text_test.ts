@@ -6,7 +6,12 @@ import { didYouMean, nearest } from "../../src/base/text/nearest.ts";
 import { terminalOf } from "../../src/cli/real_context.ts";
 
 Deno.test("text: width counts columns, not characters", () => {
-  for (const [text, width] of [["abc", 3], ["Zoë", 3], ["e\u0301", 1], ["日本", 4], ["🚀x", 3], ["", 0]] as const) {
+  for (
+    const [text, width] of [["abc", 3], ["Zoë", 3], ["e\u0301", 1], ["日本", 4], ["🚀x", 3], [
+      "",
+      0,
+    ]] as const
+  ) {
     assert.equal(widthOf(text), width, text);
   }
   assert.equal(cut("日本語", 4), "日…");
@@ -68,7 +73,22 @@ Deno.test("csv: a text that a spreadsheet would calculate is a text, and a numbe
   const cells = csv(["x"], formulas.map((text) => [text])).slice(2);
   for (const text of formulas) assert.ok(cells.includes(`'${text.replaceAll('"', '""')}`), text);
   assert.equal(csv(["=h"], []), "'=h\n");
-  const kept = [-5, "-5", "+0.5", "-1e-7", "-inf", "+Infinity", "NaN", "a=b", "", "1-2", [-1], { "=": 1 }, true, -0.5];
+  const kept = [
+    -5,
+    "-5",
+    "+0.5",
+    "-1e-7",
+    "-inf",
+    "+Infinity",
+    "NaN",
+    "a=b",
+    "",
+    "1-2",
+    [-1],
+    { "=": 1 },
+    true,
+    -0.5,
+  ];
   assert.equal(
     csv(["x"], kept.map((value) => [value])),
     'x\n-5\n-5\n+0.5\n-1e-7\n-inf\n+Infinity\nNaN\na=b\n\n1-2\n[-1]\n"{""="":1}"\ntrue\n-0.5\n',
@@ -82,10 +102,14 @@ Deno.test("csv: one function writes all of it", () => {
       const path = `${directory}/${name}`;
       if (isDirectory) visit(path);
       // A field that is quoted by doubling its quotes.
-      else if (/\.tsx?$/.test(name) && /replaceAll\('"', '""'\)/.test(Deno.readTextFileSync(path))) writers.push(name);
+      else if (
+        /\.tsx?$/.test(name) && /replaceAll\('"', '""'\)/.test(Deno.readTextFileSync(path))
+      ) writers.push(name);
     }
   };
-  for (const part of ["base", "cli", "ui"]) visit(new URL(`../../src/${part}`, import.meta.url).pathname);
+  for (const part of ["base", "cli", "ui"]) {
+    visit(new URL(`../../src/${part}`, import.meta.url).pathname);
+  }
   assert.deepEqual(writers, ["csv_text.ts"]);
 });
 

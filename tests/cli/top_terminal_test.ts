@@ -8,11 +8,18 @@ import { readTextIfThere } from "../../src/os/files/files.ts";
 
 const LEFT = "\x1b[?25h\x1b[?1049l";
 
-/** The command on a terminal of its own: what it printed, with its exit code and the terminal's modes at the end. */
-async function onTerminal(argv: string[], act: (said: string, pid: number) => void | Promise<void>): Promise<string> {
+/**
+ * The command on a terminal of its own: what it printed, with its exit code and the terminal's
+ * modes at the end.
+ */
+async function onTerminal(
+  argv: string[],
+  act: (said: string, pid: number) => void | Promise<void>,
+): Promise<string> {
   const dir = await Deno.makeTempDir();
   const quoted = argv.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
-  const line = `stty cols 100 rows 24; sh -c 'echo $$ >"$0"; exec "$@"' ${dir}/pid ${quoted}; echo "exit=$?"; stty -a`;
+  const line =
+    `stty cols 100 rows 24; sh -c 'echo $$ >"$0"; exec "$@"' ${dir}/pid ${quoted}; echo "exit=$?"; stty -a`;
   const child = new Deno.Command("script", {
     args: ["--quiet", "--flush", "--command", line, "/dev/null"],
     env: { SHELL: "/bin/sh", TERM: "xterm" },

@@ -4,7 +4,13 @@ import { hostJsonOf } from "../../src/runs/fields/host_json.ts";
 import { runDetailJsonOf, runJsonOf } from "../../src/runs/fields/run_json.ts";
 import type { RunDetailJson } from "../../src/runs/fields/run_types.ts";
 import { keysOf } from "../../src/cli/top/keys.ts";
-import { INITIAL, onKey, selectedRun, type TopState, visibleRuns } from "../../src/cli/top/model.ts";
+import {
+  INITIAL,
+  onKey,
+  selectedRun,
+  type TopState,
+  visibleRuns,
+} from "../../src/cli/top/model.ts";
 import { draw, runsOnScreen } from "../../src/cli/top/screen.ts";
 import { widthOf } from "../../src/cli/text/text.ts";
 import { type HostResponse, HostResponseSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -29,7 +35,15 @@ function stateOf(overrides: Partial<TopState> = {}): TopState {
     ...INITIAL,
     host: hostJsonOf(HOST),
     runs: [
-      runJsonOf(fakeRun({ runId: ID_B, name: "old", state: "FAULTED", outcome: "failed", reason: "exit_code_1" })),
+      runJsonOf(
+        fakeRun({
+          runId: ID_B,
+          name: "old",
+          state: "FAULTED",
+          outcome: "failed",
+          reason: "exit_code_1",
+        }),
+      ),
       runJsonOf(fakeRun()),
     ],
     curves: new Map([[ID_A, [1, 2, 3]]]),
@@ -38,7 +52,8 @@ function stateOf(overrides: Partial<TopState> = {}): TopState {
   };
 }
 
-const press = (state: TopState, ...keys: string[]) => keys.reduce((s, key) => onKey(s, key, NOW, 10).state, state);
+const press = (state: TopState, ...keys: string[]) =>
+  keys.reduce((s, key) => onKey(s, key, NOW, 10).state, state);
 
 Deno.test("top: live runs come first, and the keys move the selection within the list", () => {
   const state = stateOf();
@@ -93,9 +108,17 @@ Deno.test("top: what would harm is asked for first; what makes no sense is told"
 Deno.test("top: the screen has as many lines as the terminal, none wider than it is", () => {
   const detail: RunDetailJson = runDetailJsonOf(fakeRun({ name: "日本".repeat(40) }));
   for (
-    const state of [INITIAL, stateOf(), stateOf({ detail }), stateOf({ detail: "loading" }), stateOf({ all: false })]
+    const state of [
+      INITIAL,
+      stateOf(),
+      stateOf({ detail }),
+      stateOf({ detail: "loading" }),
+      stateOf({ all: false }),
+    ]
   ) {
-    for (const [width, height] of [[80, 24], [120, 50], [40, 10], [20, 5], [8, 3], [1, 1]] as const) {
+    for (
+      const [width, height] of [[80, 24], [120, 50], [40, 10], [20, 5], [8, 3], [1, 1]] as const
+    ) {
       const lines = draw(state, NOW, { width, height, color: false });
       assert.equal(lines.length, height);
       for (const line of lines) assert.ok(widthOf(line) <= width, `${widthOf(line)}: ${line}`);
@@ -121,7 +144,9 @@ Deno.test("top: shows host, GPUs, runs with their curves, and how old it is when
 Deno.test("top: the names of a sweep's runs are told apart, whatever else goes for it", () => {
   const names = ["cart-lr-0.003", "cart-lr-0.01", "waits-for-the-gpus"];
   const waiting = { state: "INIT", queuePosition: 1, waitingFor: "2 GPUs" };
-  const runs = names.map((name, i) => runJsonOf(fakeRun({ ...waiting, runId: `${ID_A.slice(0, -1)}${i}`, name })));
+  const runs = names.map((name, i) =>
+    runJsonOf(fakeRun({ ...waiting, runId: `${ID_A.slice(0, -1)}${i}`, name }))
+  );
   for (const width of [60, 80, 100, 120]) {
     const text = draw(stateOf({ runs }), NOW, { width, height: 12, color: false }).join("\n");
     for (const name of names) assert.ok(text.includes(name), `${width} columns:\n${text}`);
@@ -138,9 +163,15 @@ Deno.test("top: the line of keys always has the way out, and ? shows all keys un
   }
   const help = press(stateOf(), "?");
   const shown = draw(help, NOW, { width: 60, height: 24, color: false }).join("\n");
-  for (const line of [/^enter +details/m, /^esc +back/m, /^q, ctrl-c +quit/m]) assert.match(shown, line);
+  for (const line of [/^enter +details/m, /^esc +back/m, /^q, ctrl-c +quit/m]) {
+    assert.match(shown, line);
+  }
   const left = onKey(help, "c", NOW, 10);
-  assert.deepEqual([left.state.help, left.state.confirmation, left.action], [false, undefined, undefined]);
+  assert.deepEqual([left.state.help, left.state.confirmation, left.action], [
+    false,
+    undefined,
+    undefined,
+  ]);
   assert.deepEqual(onKey(help, "q", NOW, 10).action, { type: "quit" });
 });
 
@@ -180,7 +211,10 @@ async function top(keys: string[], answers: Answers = {}) {
       Promise.resolve({
         keys: (async function* () {
           // The first look at the daemon comes before the first key, as it does for a person.
-          await until(() => world.stdout().includes("cart-1"), { what: "the first look", state: () => world.stdout() });
+          await until(() => world.stdout().includes("cart-1"), {
+            what: "the first look",
+            state: () => world.stdout(),
+          });
           yield* keys;
         })(),
         show: (lines) => world.out.write(`${lines.join("\n")}\n`),

@@ -1,4 +1,7 @@
-/** The verbs on a daemon's answers made up by the test; tests/cli/daemon_test.ts has them on a real one. */
+/**
+ * The verbs on a daemon's answers made up by the test; tests/cli/daemon_test.ts has them on a real
+ * one.
+ */
 import { strict as assert } from "node:assert";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { runCli } from "../../src/cli/cli.ts";
@@ -40,7 +43,11 @@ Deno.test("mosaic: every verb has help with examples, and says its exit code for
     assert.equal(wrong.code, EXIT.usage, verb.name);
     assert.match(wrong.err, /^mosaic: .*'--/m);
     const said = `mosaic: "mosaic ${verb.name}" is now "mosaic ${verb.now}"`;
-    assert.equal(wrong.err.split("\n").includes(said), verb.now !== undefined, "an older word says so");
+    assert.equal(
+      wrong.err.split("\n").includes(said),
+      verb.now !== undefined,
+      "an older word says so",
+    );
     assert.ok(!help.out.includes("is now"), verb.name);
     assert.equal(wrong.out, "");
   }
@@ -48,7 +55,10 @@ Deno.test("mosaic: every verb has help with examples, and says its exit code for
 
 Deno.test("mosaic: an option is not taken for the value of the option before it", async () => {
   const refused: [string[], RegExp][] = [
-    [["list", "--state-dir", "--json"], /--state-dir <dir>' argument '--json' is invalid.* write --state-dir=--json\./],
+    [
+      ["list", "--state-dir", "--json"],
+      /--state-dir <dir>' argument '--json' is invalid.* write --state-dir=--json\./,
+    ],
     [["run", "-n", "--", "true"], /--name <name>' argument '--' is invalid/],
     [["list", "--tag", "a", "--tag", "--sort"], /write --tag=--sort/],
   ];
@@ -137,14 +147,22 @@ Deno.test("list: csv, jsonl, ids only, chosen columns, sorting", async () => {
   assert.equal((await run(["list", "-q"], TWO)).out, `${ID_A}\n${ID_B}\n`);
   const csv = (await run(["list", "-o", "csv", "-c", "run,steps,max_steps"], TWO)).out;
   assert.equal(csv, `run,steps,max_steps\n${ID_A},6200,10000\n${ID_B},0,\n`);
-  const lines = (await run(["list", "-o", "jsonl"], TWO)).out.trimEnd().split("\n").map((l) => JSON.parse(l));
+  const lines = (await run(["list", "-o", "jsonl"], TWO)).out.trimEnd().split("\n").map((l) =>
+    JSON.parse(l)
+  );
   assert.deepEqual(lines.map((l) => l.run_id), [ID_A, ID_B]);
   const sorts: unknown[] = [];
   for (const sort of ["steps", "-run", "-last-record", "-param.lr"]) {
-    await run(["list", "--sort", sort], { ...TWO, ListRuns: (request) => (sorts.push(request.sort), {}) });
+    await run(["list", "--sort", sort], {
+      ...TWO,
+      ListRuns: (request) => (sorts.push(request.sort), {}),
+    });
   }
   assert.deepEqual(sorts, ["steps", "-run_id", "-last_record", "-param.lr"]);
-  assert.match((await run(["list", "--sort", "stepz"], TWO)).err, /no column "stepz"\. Did you mean steps/);
+  assert.match(
+    (await run(["list", "--sort", "stepz"], TWO)).err,
+    /no column "stepz"\. Did you mean steps/,
+  );
   const wrong = await run(["list", "-c", "stepz"], TWO);
   assert.equal(wrong.code, EXIT.usage);
   assert.match(wrong.err, /no column "stepz"\. Did you mean steps/);
@@ -152,10 +170,25 @@ Deno.test("list: csv, jsonl, ids only, chosen columns, sorting", async () => {
 
 Deno.test("list: filters go to the daemon, and all pages are read", async () => {
   const asked: unknown[] = [];
-  const { out } = await run(["list", "-q", "-s", "live,failed", "-n", "ca", "-t", "a", "-t", "b", "--since", "1h"], {
+  const { out } = await run([
+    "list",
+    "-q",
+    "-s",
+    "live,failed",
+    "-n",
+    "ca",
+    "-t",
+    "a",
+    "-t",
+    "b",
+    "--since",
+    "1h",
+  ], {
     ListRuns: ({ states, nameContains, tags, pageToken, submittedSince }) => {
       asked.push({ states, nameContains, tags, pageToken, since: Number(submittedSince.seconds) });
-      return pageToken === "" ? { runs: [fakeRun()], nextPageToken: "p" } : { runs: [fakeRun({ runId: ID_B })] };
+      return pageToken === ""
+        ? { runs: [fakeRun()], nextPageToken: "p" }
+        : { runs: [fakeRun({ runId: ID_B })] };
     },
   });
   const query = {
@@ -171,7 +204,8 @@ Deno.test("list: filters go to the daemon, and all pages are read", async () => 
 Deno.test("show: notes keep their lines; artifacts are in the order of the numbers in their names", async () => {
   const shown = async (notes: string) =>
     (await run(["show", "cart-1"], {
-      GetRun: () => fakeRun({ notes, resumeFrom: "/state/trainer/runs/R/checkpoints/step_5120.pt" }),
+      GetRun: () =>
+        fakeRun({ notes, resumeFrom: "/state/trainer/runs/R/checkpoints/step_5120.pt" }),
       ListArtifacts: () => ({
         artifacts: ["checkpoints/step_10240.pt", "checkpoints/step_5120.pt", "checkpoints/best.pt"]
           .map((path) => ({ path, kind: "checkpoint" })),
@@ -199,7 +233,9 @@ Deno.test("show: says what is known and leaves out what is not", async () => {
         stderrTail: ["ModuleNotFoundError: no\x07pe"],
         transitions: [{ seq: 1n, toState: "INIT", event: "submit", attempt: 1 }],
       }),
-    ListArtifacts: () => ({ artifacts: [{ path: "checkpoints/a", kind: "checkpoint", bytes: 2048n, step: 10n }] }),
+    ListArtifacts: () => ({
+      artifacts: [{ path: "checkpoints/a", kind: "checkpoint", bytes: 2048n, step: 10n }],
+    }),
     GetHost: () => ({}),
     StreamEvents: () => [
       {
@@ -225,10 +261,18 @@ Deno.test("show: says what is known and leaves out what is not", async () => {
 });
 
 Deno.test("show: a run that asks for no GPU on a host with some, and for no limits", async () => {
-  const configs = [{ resources: { gpus: { requested: 0 } } }, { resources: { cpus: 2, gpus: { requested: 0 } } }];
+  const configs = [{ resources: { gpus: { requested: 0 } } }, {
+    resources: { cpus: 2, gpus: { requested: 0 } },
+  }];
   const shown = await Promise.all(configs.map(async (config) => {
     const { out } = await run(["show", "cart-1"], {
-      GetRun: () => fakeRun({ gpusRequested: 0, gpuSlots: [], hostGpus: 2, configJson: JSON.stringify(config) }),
+      GetRun: () =>
+        fakeRun({
+          gpusRequested: 0,
+          gpuSlots: [],
+          hostGpus: 2,
+          configJson: JSON.stringify(config),
+        }),
       ListArtifacts: () => ({ artifacts: [] }),
       StreamEvents: () => [],
     });
@@ -251,12 +295,21 @@ Deno.test("list: a run that prints and whose output is no telemetry says so, wit
 Deno.test("list, show: of all steps and episodes they tell those that a later attempt recorded again; progress leaves them out", async () => {
   const telemetry = { steps: 1244n, episodes: 60n, overwrittenSteps: 44n, overwrittenEpisodes: 2n };
   const rewound = fakeRun({ telemetry, maxSteps: 2400n });
-  const { out } = await run(["list", "-c", "steps,episodes,note"], { ListRuns: () => ({ runs: [rewound] }) });
+  const { out } = await run(["list", "-c", "steps,episodes,note"], {
+    ListRuns: () => ({ runs: [rewound] }),
+  });
   assert.match(out, /1,244 \(44 overwritten\) +60 \(2 overwritten\) .* 50% 1\.2k\/2\.4k/);
-  const csv = await run(["list", "-o", "csv", "-c", "steps"], { ListRuns: () => ({ runs: [rewound] }) });
+  const csv = await run(["list", "-o", "csv", "-c", "steps"], {
+    ListRuns: () => ({ runs: [rewound] }),
+  });
   assert.equal(csv.out, "steps\n1244\n");
   const shown = await run(["show", "cart-1"], {
-    ...{ GetRun: () => rewound, ListArtifacts: () => ({}), StreamEvents: () => [], GetHost: () => ({}) },
+    ...{
+      GetRun: () => rewound,
+      ListArtifacts: () => ({}),
+      StreamEvents: () => [],
+      GetHost: () => ({}),
+    },
   });
   assert.match(shown.out, /^ {2}steps +1,244 \(44 overwritten\)$/m);
   assert.match(shown.out, /^ {2}episodes +60 \(2 overwritten\)$/m);
@@ -309,14 +362,25 @@ Deno.test("run --slurm: Slurm places it, with the fields that are given", async 
     const { code, out, err } = await run(["run", "--dry-run", ...words, "--", "/bin/x"]);
     return code === 0 ? JSON.parse(out) : err;
   };
-  const asked = await metadata("--slurm", "partition=a,b,time=720,account=0042", "--cpus", "8", "--memory", "16G");
+  const asked = await metadata(
+    "--slurm",
+    "partition=a,b,time=720,account=0042",
+    "--cpus",
+    "8",
+    "--memory",
+    "16G",
+  );
   assert.equal(asked.metadata.launcher, "slurm");
   assert.deepEqual(asked.metadata.slurm, { partition: "a,b", time: 720, account: "0042" });
   assert.deepEqual([asked.resources.cpus, asked.resources.memory_mb], [8, 16_384]);
   const plain = await metadata("--slurm");
   assert.deepEqual([plain.metadata.launcher, plain.metadata.slurm], ["slurm", undefined]);
   const { metadata: local, resources } = await metadata();
-  assert.deepEqual([local.launcher, local.slurm, resources.cpus], [undefined, undefined, undefined]);
+  assert.deepEqual([local.launcher, local.slurm, resources.cpus], [
+    undefined,
+    undefined,
+    undefined,
+  ]);
   assert.match(await metadata("--slurm", "python"), /--slurm.*"python" is no NAME=VALUE/s);
   const twice = await metadata("--slurm", "extra=--nice,extra=--exclusive");
   assert.match(twice, /--slurm.*extra is given twice \(--nice and --exclusive\): give it once/s);
@@ -350,7 +414,11 @@ Deno.test("run: a program or directory that cannot be used is not submitted, unl
         /chmod \+x \.\/text\.py; or name its interpreter: python \.\/text\.py/,
       ],
       [["--", directory], 2, /this is a directory, not a program/],
-      [["--cwd", `${directory}/none`, "--", "true"], 4, /--cwd \S+\/none: there is no such directory/],
+      [
+        ["--cwd", `${directory}/none`, "--", "true"],
+        4,
+        /--cwd \S+\/none: there is no such directory/,
+      ],
       [["--cwd", file, "--", "true"], 2, /--cwd \S+: this is a file, not a directory/],
     ];
     for (const [words, code, message] of cases) {
@@ -359,18 +427,28 @@ Deno.test("run: a program or directory that cannot be used is not submitted, unl
       assert.match(done.err, message);
     }
     const far = ["run", "--target", "far:1", "--cwd", `${directory}/none`, "--", file];
-    assert.equal((await run(far, { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) })).code, 0);
+    assert.equal(
+      (await run(far, { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) })).code,
+      0,
+    );
   } finally {
     Deno.removeSync(directory, { recursive: true });
   }
-  for (const words of [["--target", "far:1", "--", "no-such-program"], ["--", "mosaic:demo-worker"]]) {
-    const { code, out } = await run(["run", ...words], { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) });
+  for (
+    const words of [["--target", "far:1", "--", "no-such-program"], ["--", "mosaic:demo-worker"]]
+  ) {
+    const { code, out } = await run(["run", ...words], {
+      SubmitRun: () => ({ runId: ID_A }),
+      GetHost: () => ({}),
+    });
     assert.deepEqual([code, out], [0, `${ID_A}\n`]);
   }
 });
 
 Deno.test("run: says that the host has GPUs where the run asks for none", async () => {
-  const hosts = [[], ["a"], ["a", "b"]].map((names) => ({ gpus: names.map((name, slot) => ({ slot, name })) }));
+  const hosts = [[], ["a"], ["a", "b"]].map((names) => ({
+    gpus: names.map((name, slot) => ({ slot, name })),
+  }));
   const said = async (host: unknown, words: string[]) => {
     const { code, err, out } = await run(["run", ...words, "--", "/bin/sh"], {
       SubmitRun: () => ({ runId: ID_A }),
@@ -380,7 +458,10 @@ Deno.test("run: says that the host has GPUs where the run asks for none", async 
     return err;
   };
   assert.equal(await said(hosts[0], []), "");
-  assert.match(await said(hosts[1], []), /^mosaic: the host has a GPU slot, and this run asks for none/);
+  assert.match(
+    await said(hosts[1], []),
+    /^mosaic: the host has a GPU slot, and this run asks for none/,
+  );
   assert.match(await said(hosts[2], []), /^mosaic: the host has 2 GPU slots, and/);
   for (const words of [["--gpus", "0"], ["--gpus", "1"], ["-e", "CUDA_VISIBLE_DEVICES=1"]]) {
     assert.equal(await said(hosts[2], words), "");
@@ -397,13 +478,18 @@ function ending(state: string, outcome: string): Answers {
     attempt: 1,
     dataJson: JSON.stringify(data),
   });
-  const events = [event(4n, { from: null, to: "INIT" }), event(9n, { from: "INIT", to: state, reason: "why" })];
+  const events = [
+    event(4n, { from: null, to: "INIT" }),
+    event(9n, { from: "INIT", to: state, reason: "why" }),
+  ];
   return {
     SubmitRun: () => ({ runId: ID_A }),
     GetRun: () => looks++ === 0 ? fakeRun() : fakeRun({ state, outcome }),
     StreamEvents: ({ sinceSeq }) => events.filter((e) => e.seq > sinceSeq),
     StreamLogs: ({ stream, sinceOffset }) =>
-      sinceOffset > 0n ? [] : [{ text: text(stream === "stderr" ? "50 %\r" : "says\n"), nextOffset: 5n }],
+      sinceOffset > 0n
+        ? []
+        : [{ text: text(stream === "stderr" ? "50 %\r" : "says\n"), nextOffset: 5n }],
   };
 }
 
@@ -420,7 +506,11 @@ Deno.test("submit --follow: prints each event once and exits by the outcome", as
     const lines = followed.out.split("\n");
     const events = ["          Queued", `          Queued → ${stateWord(state)}: why`];
     assert.deepEqual(lines.filter((line) => line !== "says"), [ID_A, ...events, ""]);
-    assert.deepEqual(lines.filter((line) => line === "says"), ["says"], "what the program prints, once");
+    assert.deepEqual(
+      lines.filter((line) => line === "says"),
+      ["says"],
+      "what the program prints, once",
+    );
     assert.equal(followed.err, "50 %\r");
     const json = await run(["submit", "--follow", "-o", "jsonl", "-"], ending(state, outcome));
     assert.ok(!json.out.includes("says"), "as JSON, events alone");
@@ -474,7 +564,10 @@ function stepsDaemon(asked: unknown[] = []): Answers {
     GetRun: () => fakeRun({ telemetry: { steps: 3n } }),
     StreamTelemetry: ({ sinceSeq, limit, kind, follow }) => {
       asked.push([kind, Number(sinceSeq), Number(limit), follow]);
-      const wanted = STEPS.slice(Number(sinceSeq), limit === 0n ? undefined : Number(sinceSeq + limit));
+      const wanted = STEPS.slice(
+        Number(sinceSeq),
+        limit === 0n ? undefined : Number(sinceSeq + limit),
+      );
       return wanted.map((l, i) => ({ jsonl: text(l), lastSeq: sinceSeq + BigInt(i + 1) }));
     },
   };
@@ -483,7 +576,10 @@ function stepsDaemon(asked: unknown[] = []): Answers {
 Deno.test("steps -o jsonl: passes the daemon's lines through, byte for byte", async () => {
   const asked: unknown[] = [];
   assert.equal((await run(["steps", "x", "-o", "jsonl"], stepsDaemon(asked))).out, STEPS.join(""));
-  assert.equal((await run(["steps", "x", "-o", "jsonl", "--tail", "1"], stepsDaemon(asked))).out, STEPS[2]);
+  assert.equal(
+    (await run(["steps", "x", "-o", "jsonl", "--tail", "1"], stepsDaemon(asked))).out,
+    STEPS[2],
+  );
   assert.equal(
     (await run(["steps", "x", "-o", "jsonl", "--since", "1", "-n", "1"], stepsDaemon(asked))).out,
     STEPS[1],
@@ -560,21 +656,28 @@ Deno.test("submit: --observe and --no-observe say which files are read, whatever
   });
   assert.deepEqual(await submitted(config, "--no-observe"), { observe: false, tags: ["t"] });
   assert.deepEqual(await submitted(config), config.metadata);
-  assert.deepEqual(await submitted({ run_name: "r" }, "--observe", "b.csv"), { observe: ["b.csv"] });
+  assert.deepEqual(await submitted({ run_name: "r" }, "--observe", "b.csv"), {
+    observe: ["b.csv"],
+  });
   await Deno.remove(file);
 });
 
 Deno.test("metrics: series with their curves, or their points", async () => {
   const answers: Answers = {
     ListSeries: () => ({
-      series: [{ name: "loss", points: 2n, last: 0.25, min: 0.25, max: 1, mean: 0.5, maxStep: 3n }, {
-        name: "lr",
-        points: 1n,
-      }],
+      series: [
+        { name: "loss", points: 2n, last: 0.25, min: 0.25, max: 1, mean: 0.5, maxStep: 3n },
+        {
+          name: "lr",
+          points: 1n,
+        },
+      ],
     }),
     GetSeries: () => ({ buckets: [{ mean: 1 }, { mean: 0 }] }),
     GetRun: () => fakeRun(),
-    StreamTelemetry: () => [{ jsonl: text(`{"seq":1,"name":"lr","value":1}\n{"seq":2,"name":"loss","value":2}\n`) }],
+    StreamTelemetry: () => [{
+      jsonl: text(`{"seq":1,"name":"lr","value":1}\n{"seq":2,"name":"loss","value":2}\n`),
+    }],
   };
   assert.equal(
     (await run(["metrics", "x"], answers)).out,
@@ -603,12 +706,23 @@ Deno.test("metrics: series with their curves, or their points", async () => {
     ListSeries: () => ({ series: [{ name: "loss", points: 4n, nonFinite: 3n, last: 1 }] }),
     GetSeries: () => ({
       buckets: [1, NaN, 1].map((mean, i) => ({
-        ...{ firstX: BigInt(i + 1), lastX: BigInt(i === 1 ? 3 : i + 1), mean, count: Number.isNaN(mean) ? 0n : 1n },
+        ...{
+          firstX: BigInt(i + 1),
+          lastX: BigInt(i === 1 ? 3 : i + 1),
+          mean,
+          count: Number.isNaN(mean) ? 0n : 1n,
+        },
       })),
     }),
   };
-  assert.match((await run(["metrics", "x"], diverged)).out, /POINTS +NAN, INF +LAST.*\nloss +4 +3 +1 /);
-  assert.match((await run(["plot", "x", "loss"], diverged)).out, /^\S+ {2}loss {2}\(2 points are NaN or infinite\)\n/);
+  assert.match(
+    (await run(["metrics", "x"], diverged)).out,
+    /POINTS +NAN, INF +LAST.*\nloss +4 +3 +1 /,
+  );
+  assert.match(
+    (await run(["plot", "x", "loss"], diverged)).out,
+    /^\S+ {2}loss {2}\(2 points are NaN or infinite\)\n/,
+  );
   const points = await run(["metrics", "x", "loss", "--points", "-o", "jsonl"], answers);
   assert.equal(points.out, `{"seq":2,"name":"loss","value":2}\n`);
 });
@@ -619,7 +733,14 @@ Deno.test("events: lines for people, JSON for programs, filtered by kind", async
     StreamEvents: ({ tail, kinds, sinceSeq }) => {
       asked.push({ tail, kinds, sinceSeq });
       return [
-        { seq: 1n, runId: ID_A, runName: "a", kind: "queued", attempt: 1, dataJson: `{"digest":"d","position":1}` },
+        {
+          seq: 1n,
+          runId: ID_A,
+          runName: "a",
+          kind: "queued",
+          attempt: 1,
+          dataJson: `{"digest":"d","position":1}`,
+        },
         {
           seq: 2n,
           runId: ID_A,
@@ -637,13 +758,20 @@ Deno.test("events: lines for people, JSON for programs, filtered by kind", async
     `          ${ID_A.slice(0, 14)}  a  queued digest=d position=1\n` +
       `          ${ID_A.slice(0, 14)}  a  Ready → Running (attempt 2)\n`,
   );
-  assert.deepEqual(JSON.parse((await run(["events", "-k", "queued", "-o", "json"], answers)).out)[0].data, {
-    digest: "d",
-    position: 1,
-  });
+  assert.deepEqual(
+    JSON.parse((await run(["events", "-k", "queued", "-o", "json"], answers)).out)[0].data,
+    {
+      digest: "d",
+      position: 1,
+    },
+  );
   asked.length = 0;
   for (
-    const args of [["-f"], ["-f", "x"], [], ["-f", "--since", "0"], ["-f", "--since", "7"], ["-f", "-t", "3"], [
+    const args of [["-f"], ["-f", "x"], [], ["-f", "--since", "0"], ["-f", "--since", "7"], [
+      "-f",
+      "-t",
+      "3",
+    ], [
       "--tail",
       "3",
     ]]
@@ -669,9 +797,14 @@ Deno.test("watch: of all runs what is to come, of one run all, and all with --si
     kind: "state",
     dataJson: `{"to":"S${seq}"}`,
   });
-  const answers: Answers = { GetRun: () => fakeRun(), StreamEvents: () => [at(1, NOW - 5000), at(2, NOW + 5)] };
+  const answers: Answers = {
+    GetRun: () => fakeRun(),
+    StreamEvents: () => [at(1, NOW - 5000), at(2, NOW + 5)],
+  };
   const shown = async (...args: string[]) =>
-    (await run(["watch", ...args, "-o", "jsonl"], answers)).out.trim().split("\n").map((l) => JSON.parse(l).seq);
+    (await run(["watch", ...args, "-o", "jsonl"], answers)).out.trim().split("\n").map((l) =>
+      JSON.parse(l).seq
+    );
   assert.deepEqual(await shown(), [2]);
   assert.deepEqual(await shown("x"), [1, 2]);
   assert.deepEqual(await shown("--since", "0"), [1, 2]);
@@ -685,13 +818,19 @@ Deno.test("logs: bytes as they are, and what was left out is told on stderr", as
       { text: text("more"), nextOffset: 13n, suppressedLines: 1200n },
     ],
   });
-  assert.deepEqual([out, err], ["stderr 5\nmore", "mosaic: suppressed 1,200 lines; the file has them\n"]);
+  assert.deepEqual([out, err], [
+    "stderr 5\nmore",
+    "mosaic: suppressed 1,200 lines; the file has them\n",
+  ]);
 });
 
 Deno.test("logs: who sees nothing on standard output is told of standard error", async () => {
   const answers: Answers = { GetRun: () => fakeRun(), StreamLogs: () => [] };
   const { out, err } = await run(["logs", "x"], answers);
-  assert.deepEqual([out, err], ["", "mosaic: nothing on standard output; --stderr prints standard error\n"]);
+  assert.deepEqual([out, err], [
+    "",
+    "mosaic: nothing on standard output; --stderr prints standard error\n",
+  ]);
   assert.equal((await run(["logs", "x", "--stderr"], answers)).err, "");
 });
 
@@ -711,19 +850,32 @@ Deno.test("cancel, retry, reset, delete: say what was done", async () => {
   const answers: Answers = {
     CancelRun: ({ graceSeconds }) => fakeRun({ reason: String(graceSeconds) }),
     RetryRun: () => fakeRun({ state: "INIT", attempt: 2 }),
-    ResetRun: ({ fromCheckpoint }) => fakeRun({ state: "INIT", attempt: fromCheckpoint === "c" ? 3 : 0 }),
+    ResetRun: ({ fromCheckpoint }) =>
+      fakeRun({ state: "INIT", attempt: fromCheckpoint === "c" ? 3 : 0 }),
     GetRun: () => fakeRun({ state: "TERMINATED" }),
     DeleteRun: ({ forever }) =>
       forever ? { freedBytes: 2048n } : { keptUntil: timestampFromMs(Date.UTC(2026, 0, 9, 8)) },
   };
-  assert.equal((await run(["cancel", "x", "--grace", "1"], answers)).out, `${ID_A}  is being cancelled\n`);
-  assert.equal((await run(["retry", "x"], answers)).out, `${ID_A}  Queued, attempt 2, from the beginning\n`);
+  assert.equal(
+    (await run(["cancel", "x", "--grace", "1"], answers)).out,
+    `${ID_A}  is being cancelled\n`,
+  );
+  assert.equal(
+    (await run(["retry", "x"], answers)).out,
+    `${ID_A}  Queued, attempt 2, from the beginning\n`,
+  );
   assert.equal(
     (await run(["reset", "x", "--from", "c"], answers)).out,
     `${ID_A}  Queued, attempt 3, from the beginning\n`,
   );
-  assert.equal((await run(["delete", "x"], answers)).out, `${ID_A}  in the trash until 2026-01-09\n`);
-  assert.equal((await run(["delete", "--forever", "x"], answers)).out, `${ID_A}  deleted, 2.0 KiB freed\n`);
+  assert.equal(
+    (await run(["delete", "x"], answers)).out,
+    `${ID_A}  in the trash until 2026-01-09\n`,
+  );
+  assert.equal(
+    (await run(["delete", "--forever", "x"], answers)).out,
+    `${ID_A}  deleted, 2.0 KiB freed\n`,
+  );
   assert.deepEqual(JSON.parse((await run(["delete", "x", "-o", "json"], answers)).out), [
     { run_id: ID_A, freed_bytes: 0, kept_until: "2026-01-09T08:00:00.000Z" },
   ]);
@@ -768,7 +920,9 @@ Deno.test("verbs over runs select them by state, tag and filter, and say what th
   const answers: Answers = {
     ListRuns: ({ states, tags, where }) => {
       asked.push([states, tags, where]);
-      return where === "lr>9" ? {} : { runs: [fakeRun(), fakeRun({ runId: ID_B, state: "FAULTED" })] };
+      return where === "lr>9"
+        ? {}
+        : { runs: [fakeRun(), fakeRun({ runId: ID_B, state: "FAULTED" })] };
     },
     PauseRun: ({ run }) => (paused.push(run), fakeRun()),
     GetRun: ({ run }) => fakeRun({ runId: run, state: "FAULTED" }),
@@ -777,7 +931,10 @@ Deno.test("verbs over runs select them by state, tag and filter, and say what th
   const { code, err } = await run(["pause", "-t", "sweep", "--where", "lr>1"], answers);
   assert.deepEqual([code, paused, asked], [0, [ID_A], [[[], ["sweep"], "lr>1"]]]);
   assert.match(err, /^mosaic: 1 of 2 selected runs is left out: this is for Queued, .*Paused\n$/);
-  assert.match((await run(["delete", "-s", "ended"], answers)).out, new RegExp(`^${ID_B}  deleted`));
+  assert.match(
+    (await run(["delete", "-s", "ended"], answers)).out,
+    new RegExp(`^${ID_B}  deleted`),
+  );
   const none = await run(["cancel", "--where", "lr>9"], answers);
   assert.deepEqual([none.code, none.err], [0, "mosaic: no run matches\n"]);
   assert.equal((await run(["pause"], answers)).code, EXIT.usage);
@@ -788,7 +945,11 @@ Deno.test("list: a terminal shows the live and the newest 30 runs, a pipe and --
   const idOf = (i: number) => `01K9${String(1000 - i).padStart(22, "0")}`;
   const all = Array.from({ length: 100 }, (_, i) =>
     fakeRun({
-      ...{ runId: idOf(i), name: `cartpole-with-a-rather-long-name-seed${i}`, gpuSlots: [0, 1, 2, 3] },
+      ...{
+        runId: idOf(i),
+        name: `cartpole-with-a-rather-long-name-seed${i}`,
+        gpuSlots: [0, 1, 2, 3],
+      },
       state: i === 70 ? "PAUSED" : "FAULTED",
       ...(i === 70 ? {} : { outcome: "failed", reason: "exit_code_1" }),
     }));
@@ -854,7 +1015,10 @@ Deno.test("gpus: each card with its figures, its run, and who else uses it", asy
     { slot: 2, runId: ID_A, name: "", lost: true },
     {
       ...{ slot: 3, name: "H200" },
-      shares: [{ runId: ID_A, part: 0.25, memoryMb: 6144, usedMb: 5222 }, { runId: ID_B, part: 0.5 }],
+      shares: [{ runId: ID_A, part: 0.25, memoryMb: 6144, usedMb: 5222 }, {
+        runId: ID_B,
+        part: 0.5,
+      }],
     },
   ];
   let fresh: unknown;
@@ -863,7 +1027,10 @@ Deno.test("gpus: each card with its figures, its run, and who else uses it", asy
   assert.equal((fresh as { freshGpus: boolean }).freshGpus, true);
   const lines = out.trimEnd().split("\n").map((line) => line.replace(/ {2,}/g, " | ").trim());
   assert.deepEqual(lines[0], "SLOT | GPU | MEMORY | USE | POWER | TEMP | RUN | OTHERS");
-  assert.match(lines[1]!, /^\| ?0 \| H200 \| 127 GiB of 140 GiB \| 100% \| 612 W \| 61 °C \| \w{10} \| -$/);
+  assert.match(
+    lines[1]!,
+    /^\| ?0 \| H200 \| 127 GiB of 140 GiB \| 100% \| 612 W \| 61 °C \| \w{10} \| -$/,
+  );
   assert.match(
     lines[2]!,
     /^\| ?1 \| H200 \| 22\.1 GiB of 140 GiB \| - \| - \| - \| free \| pid 4123 of ada, python, 22\.1 GiB$/,
@@ -872,7 +1039,9 @@ Deno.test("gpus: each card with its figures, its run, and who else uses it", asy
   assert.match(lines[4]!, /\| \w{10} \(6\.0 GiB, uses 5\.1 GiB\); \w{10} \(50 %\) \| -$/);
   const json = JSON.parse((await run(["gpus", "-o", "json"], answers)).out);
   assert.deepEqual(json[1].used_mb, 22630);
-  const none = await run(["gpus"], { GetHost: () => ({ gpuProblem: "GPU3: \u001b[31mUnknown Error" }) });
+  const none = await run(["gpus"], {
+    GetHost: () => ({ gpuProblem: "GPU3: \u001b[31mUnknown Error" }),
+  });
   assert.match(none.out, /no GPU slots/);
   assert.match(none.err, /^mosaic: GPU3: .*Unknown Error$/m);
   assert.ok(!none.err.includes("\u001b"));
@@ -885,7 +1054,11 @@ Deno.test("run: a part of a card by --gpus or --gpu-memory, which may also say w
     const [words, gpus, alerts] of [
       [["--gpus", "0.25"], { requested: 1, mandatory: true, share: 0.25 }, undefined],
       [["--gpu-memory", "6G"], { requested: 1, mandatory: true, memory_mb: 6144 }, undefined],
-      [["--gpus", "2", "--gpu-memory", "500M:cancel"], { requested: 2, mandatory: true, memory_mb: 500 }, [
+      [["--gpus", "2", "--gpu-memory", "500M:cancel"], {
+        requested: 2,
+        mandatory: true,
+        memory_mb: 500,
+      }, [
         { when: "gpu_memory", value: 100, then: "cancel" },
       ]],
     ] as const
@@ -893,27 +1066,46 @@ Deno.test("run: a part of a card by --gpus or --gpu-memory, which may also say w
     const { resources, metadata } = await config(...words);
     assert.deepEqual([resources.gpus, metadata.alerts], [gpus, alerts]);
   }
-  for (const words of [["--gpus", "1.5"], ["--gpus", "-1"], ["--gpu-memory", "6"], ["--gpu-memory", "6G:kill"]]) {
-    assert.equal((await run(["run", "--dry-run", ...words, "--", "/bin/true"])).code, EXIT.usage, words.join(" "));
+  for (
+    const words of [["--gpus", "1.5"], ["--gpus", "-1"], ["--gpu-memory", "6"], [
+      "--gpu-memory",
+      "6G:kill",
+    ]]
+  ) {
+    assert.equal(
+      (await run(["run", "--dry-run", ...words, "--", "/bin/true"])).code,
+      EXIT.usage,
+      words.join(" "),
+    );
   }
 });
 
 Deno.test("run --min-gpu-util is an alert rule", async () => {
   const rules = async (...words: string[]) =>
     JSON.parse((await run(["run", "--dry-run", ...words, "--", "/bin/true"])).out).metadata.alerts;
-  assert.deepEqual(await rules("--min-gpu-util", "10%/1h"), [{ when: "gpu_idle", value: 10, seconds: 3600 }]);
+  assert.deepEqual(await rules("--min-gpu-util", "10%/1h"), [{
+    when: "gpu_idle",
+    value: 10,
+    seconds: 3600,
+  }]);
   assert.deepEqual(await rules("--min-gpu-util", "2.5%/15m:cancel"), [
     { when: "gpu_idle", value: 2.5, seconds: 900, then: "cancel" },
   ]);
   assert.equal(await rules(), undefined);
   for (const wrong of ["10/1h", "0%/1h", "101%/1h", "10%/x", "10%/1h:kill"]) {
-    assert.equal((await run(["run", "--dry-run", "--min-gpu-util", wrong, "--", "/bin/true"])).code, EXIT.usage, wrong);
+    assert.equal(
+      (await run(["run", "--dry-run", "--min-gpu-util", wrong, "--", "/bin/true"])).code,
+      EXIT.usage,
+      wrong,
+    );
   }
 });
 
 Deno.test("validate: needs no daemon; every violation is printed with its path", async () => {
   for (const words of [["validate"], ["submit", "--check"]]) {
-    const wrong = await run([...words, "-"], {}, { readInput: () => Promise.resolve(`{"run_name":""}`) });
+    const wrong = await run([...words, "-"], {}, {
+      readInput: () => Promise.resolve(`{"run_name":""}`),
+    });
     assert.equal(wrong.code, EXIT.usage);
     assert.match(wrong.err, /^run_name must be/m);
     assert.match(wrong.err, /^resources is missing/m);
@@ -929,13 +1121,29 @@ Deno.test("edit: name, tags and notes in one call; tag, note and rename are olde
       return fakeRun({ name: name ?? "cart-1", tags: ["a", "b"], notes: notes ?? "" });
     },
   };
-  const all = ["edit", "x", "--name", "new", "-t", "a", "-t", "b", "--remove-tag", "c", "--note", "-"];
+  const all = [
+    "edit",
+    "x",
+    "--name",
+    "new",
+    "-t",
+    "a",
+    "-t",
+    "b",
+    "--remove-tag",
+    "c",
+    "--note",
+    "-",
+  ];
   const { out, err } = await run(all, answers, { readInput: () => Promise.resolve("why\n\n") });
   assert.deepEqual([out, err], [`${ID_A}  is named new; tags a, b; has notes\n`, ""]);
   await run(["edit", "x", "--note", ""], answers);
   await run(["tag", "x", "a", "--remove", "c"], answers);
   await run(["note", "x", "so", "it", "is"], answers);
-  assert.match((await run(["rename", "x", "other"], answers)).err, /"mosaic rename" is now "mosaic edit --name"/);
+  assert.match(
+    (await run(["rename", "x", "other"], answers)).err,
+    /"mosaic rename" is now "mosaic edit --name"/,
+  );
   assert.deepEqual(asked, [
     ["x", "new", ["a", "b"], ["c"], "why"],
     ["x", undefined, [], [], ""],
@@ -947,7 +1155,10 @@ Deno.test("edit: name, tags and notes in one call; tag, note and rename are olde
 });
 
 Deno.test("an option's older letter works and says so; its value is checked as before", async () => {
-  const answers: Answers = { GetRun: () => fakeRun(), StreamLogs: () => [{ text: text("x\n"), nextOffset: 2n }] };
+  const answers: Answers = {
+    GetRun: () => fakeRun(),
+    StreamLogs: () => [{ text: text("x\n"), nextOffset: 2n }],
+  };
   const logs = await run(["logs", "x", "-n", "5"], answers);
   assert.deepEqual([logs.out, logs.err], ["x\n", "mosaic: -n is now --tail\n"]);
   const wrong = await run(["steps", "x", "-n", "few"]);
@@ -966,7 +1177,10 @@ Deno.test("short options: one letter, one meaning", async () => {
       meanings.set(letter!, (meanings.get(letter!) ?? new Set()).add(name!));
     }
   }
-  assert.deepEqual([...meanings].filter(([, names]) => names.size > 1).map(([letter]) => letter), []);
+  assert.deepEqual(
+    [...meanings].filter(([, names]) => names.size > 1).map(([letter]) => letter),
+    [],
+  );
 });
 
 Deno.test("token: a role given as a word is pointed to its option", async () => {
@@ -982,9 +1196,14 @@ Deno.test("show --config: dots that the daemon has put there for a read token ar
     const { code, out, err } = await run(args, { GetRun: () => fakeRun({ configJson }) });
     assert.equal(code, 0);
     assert.deepEqual(JSON.parse(out), JSON.parse(configJson));
-    assert.match(err, /the daemon hides secrets from a read token; use the admin token to see them/);
+    assert.match(
+      err,
+      /the daemon hides secrets from a read token; use the admin token to see them/,
+    );
   }
-  const { err } = await run(["show", "x", "--config"], { GetRun: () => fakeRun({ configJson: "{}" }) });
+  const { err } = await run(["show", "x", "--config"], {
+    GetRun: () => fakeRun({ configJson: "{}" }),
+  });
   assert.equal(err, "");
 });
 
@@ -993,7 +1212,9 @@ Deno.test("list: names that no run has are told, where they leave no run or an e
   const answers = (runs: unknown[]): Answers => ({
     ListRuns: ({ columns }) => ({
       runs,
-      values: runs.map(() => ({ json: columns.map((name: string) => name === "param.lr" ? "0.1" : "null") })),
+      values: runs.map(() => ({
+        json: columns.map((name: string) => name === "param.lr" ? "0.1" : "null"),
+      })),
     }),
     ListColumns: () => {
       asked++;
@@ -1001,7 +1222,11 @@ Deno.test("list: names that no run has are told, where they leave no run or an e
     },
   });
   const one = [fakeRun()];
-  const empty = await run(["list", "--where", "lrr<3 and state=FAULTED and metric.los>1 and reward>3"], answers([]));
+  const empty = await run([
+    "list",
+    "--where",
+    "lrr<3 and state=FAULTED and metric.los>1 and reward>3",
+  ], answers([]));
   assert.deepEqual([empty.code, empty.out], [0, "No runs.\n"]);
   assert.equal(
     empty.err,
@@ -1010,9 +1235,13 @@ Deno.test("list: names that no run has are told, where they leave no run or an e
   const column = await run(["list", "-c", "name,param.lr,metric.losss:max"], answers(one));
   assert.equal(column.err, 'mosaic: no run has the metric "losss". Did you mean loss?\n');
   assert.match(column.out, /^cart-1/m);
-  assert.match((await run(["list", "--sort", "-param.zzz"], answers(one))).err, /no run has the parameter "zzz"\.\n$/);
+  assert.match(
+    (await run(["list", "--sort", "-param.zzz"], answers(one))).err,
+    /no run has the parameter "zzz"\.\n$/,
+  );
   asked = 0;
-  // A filter that leaves runs, and columns with values, cost no further call; a known name that fits none is no mistake.
+  // A filter that leaves runs, and columns with values, cost no further call; a known name that
+  // fits none is no mistake.
   assert.equal((await run(["list", "--where", "nope!=3", "-c", "param.lr"], answers(one))).err, "");
   assert.equal(asked, 0);
   assert.equal((await run(["list", "--where", "lr>3"], answers([]))).err, "");
@@ -1025,12 +1254,17 @@ Deno.test("throttle: says where the limit has no effect", async () => {
     })).out;
   assert.equal(await limited(5n, 900n), `${ID_A}  is limited to 50 steps/s\n`);
   assert.equal(await limited(0n, 0n), `${ID_A}  is limited to 50 steps/s\n`);
-  assert.match(await limited(0n, 900n), /50 steps\/s, without effect: its worker prints no single steps/);
+  assert.match(
+    await limited(0n, 900n),
+    /50 steps\/s, without effect: its worker prints no single steps/,
+  );
 });
 
 Deno.test("retry, reset: say which checkpoint the attempt goes on from", async () => {
   const said = async (resumeFrom: string) =>
-    (await run(["retry", ID_A], { RetryRun: () => fakeRun({ state: "INIT", attempt: 2, resumeFrom }) })).out;
+    (await run(["retry", ID_A], {
+      RetryRun: () => fakeRun({ state: "INIT", attempt: 2, resumeFrom }),
+    })).out;
   assert.equal(await said(""), `${ID_A}  Queued, attempt 2, from the beginning\n`);
   assert.equal(
     await said("/state/trainer/runs/R/checkpoints/1.pt"),
@@ -1042,7 +1276,10 @@ Deno.test("retry, reset: say which checkpoint the attempt goes on from", async (
 Deno.test("a value that an argument does not take is told in mosaic's own words", async () => {
   const wrong = await run(["completions", "tcsh"]);
   assert.equal(wrong.code, EXIT.usage);
-  assert.match(wrong.err, /^mosaic: 'tcsh' is invalid for <shell>\. It must be bash, zsh, fish, runs or columns\.\n/);
+  assert.match(
+    wrong.err,
+    /^mosaic: 'tcsh' is invalid for <shell>\. It must be bash, zsh, fish, runs or columns\.\n/,
+  );
 });
 
 Deno.test("plot: a range that ends before it begins is refused", async () => {
@@ -1065,9 +1302,15 @@ Deno.test("token create -o json: the token with its secret", async () => {
 });
 
 Deno.test("daemon --gpus: a value that it does not take is told once, with what it takes", () => {
-  assert.throws(() => daemonOptions(["--gpus", "x"], () => undefined), (error: Error & { hint?: string }) => {
-    assert.equal(error.message, '--gpus "x": neither auto, nor a count, nor a list of device numbers and UUIDs');
-    assert.match(error.hint ?? "", /^Give "auto", a count/);
-    return true;
-  });
+  assert.throws(
+    () => daemonOptions(["--gpus", "x"], () => undefined),
+    (error: Error & { hint?: string }) => {
+      assert.equal(
+        error.message,
+        '--gpus "x": neither auto, nor a count, nor a list of device numbers and UUIDs',
+      );
+      assert.match(error.hint ?? "", /^Give "auto", a count/);
+      return true;
+    },
+  );
 });

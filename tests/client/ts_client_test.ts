@@ -1,4 +1,7 @@
-/** The client for TypeScript against a real daemon, over its Unix socket and over HTTP: on Deno with types, on Node without. */
+/**
+ * The client for TypeScript against a real daemon, over its Unix socket and over HTTP: on Deno with
+ * types, on Node without.
+ */
 import assert from "node:assert/strict";
 import * as contract from "../../src/registry/contract.ts";
 import { JS_CLIENT, TS_CLIENT } from "../../src/cli/verbs/help/ts_client.ts";
@@ -13,7 +16,12 @@ export const states = (data: RunData): string[] => data.transitions.map(({ toSta
 export const value = (point: Point): number | null => point.value;
 `;
 
-async function output(program: string, args: string[], cwd: string, env: Record<string, string> = {}) {
+async function output(
+  program: string,
+  args: string[],
+  cwd: string,
+  env: Record<string, string> = {},
+) {
   const { success, stdout, stderr } = await new Deno.Command(program, {
     args,
     cwd,
@@ -74,7 +82,10 @@ Deno.test("the TypeScript client: typed, it runs on Deno as it is printed", asyn
     Deno.writeTextFileSync(`${directory}/typed.ts`, TYPED);
     const checked = await output(Deno.execPath(), ["check", "program.ts", "typed.ts"], directory);
     assert.ok(checked.success, checked.err);
-    Deno.writeTextFileSync(`${directory}/typed.ts`, TYPED.replace("run.name", "run.data.telemetry"));
+    Deno.writeTextFileSync(
+      `${directory}/typed.ts`,
+      TYPED.replace("run.name", "run.data.telemetry"),
+    );
     assert.match((await output(Deno.execPath(), ["check", "typed.ts"], directory)).err, /TS2322/);
     await holds([Deno.execPath(), "run", "-A", "--no-check", "program.ts"], directory);
   } finally {
@@ -84,23 +95,32 @@ Deno.test("the TypeScript client: typed, it runs on Deno as it is printed", asyn
 
 const node = (() => {
   try {
-    return new Deno.Command("node", { args: ["--version"], stdout: "null", stderr: "null" }).outputSync().success;
+    return new Deno.Command("node", { args: ["--version"], stdout: "null", stderr: "null" })
+      .outputSync().success;
   } catch {
     return false;
   }
 })();
-if (!node && Deno.env.get("MOSAIC_TEST_REQUIRE") === "all") throw new Error("there is no node on PATH");
+if (!node && Deno.env.get("MOSAIC_TEST_REQUIRE") === "all") {
+  throw new Error("there is no node on PATH");
+}
 
-Deno.test({ name: "the TypeScript client: without types, it runs on Node", ignore: !node }, async () => {
-  const directory = Deno.makeTempDirSync();
-  try {
-    Deno.writeTextFileSync(`${directory}/mosaic.mjs`, JS_CLIENT);
-    Deno.writeTextFileSync(`${directory}/program.mjs`, PROGRAM.replace("./mosaic.ts", "./mosaic.mjs"));
-    await holds(["node", "program.mjs"], directory);
-  } finally {
-    Deno.removeSync(directory, { recursive: true });
-  }
-});
+Deno.test(
+  { name: "the TypeScript client: without types, it runs on Node", ignore: !node },
+  async () => {
+    const directory = Deno.makeTempDirSync();
+    try {
+      Deno.writeTextFileSync(`${directory}/mosaic.mjs`, JS_CLIENT);
+      Deno.writeTextFileSync(
+        `${directory}/program.mjs`,
+        PROGRAM.replace("./mosaic.ts", "./mosaic.mjs"),
+      );
+      await holds(["node", "program.mjs"], directory);
+    } finally {
+      Deno.removeSync(directory, { recursive: true });
+    }
+  },
+);
 
 Deno.test("mosaic ts-client prints it, also without types", async () => {
   await using daemon = await TestDaemon.start();

@@ -1,6 +1,7 @@
 /**
- * Every shape that was ever accepted stays accepted, with the same canonical form, digest and stored form. The
- * expectations are written once, when a fixture is added (`deno run -A tests/config/record_fixtures.ts`), and never changed.
+ * Every shape that was ever accepted stays accepted, with the same canonical form, digest and
+ * stored form. The expectations are written once, when a fixture is added (`deno run -A
+ * tests/config/record_fixtures.ts`), and never changed.
  */
 import assert from "node:assert/strict";
 import { readConfig } from "../../src/config/config.ts";
@@ -16,8 +17,14 @@ for (const name of fixtureNames()) {
 
 Deno.test("config: the digests are those of the original", () => {
   const digest = (name: string) => readConfig(fixtureText(`${name}.json`)).digest;
-  assert.equal(digest("flat-minimal"), "f313e9d7d913f1ec6948ec8f691fa3f514c577ba327b17ba322572990822ec41");
-  assert.equal(digest("flat-numbers"), "5ffb213a4f21fa5697638dce5f0c40f4080cbb3c14d9cbd3e2235502734cb869");
+  assert.equal(
+    digest("flat-minimal"),
+    "f313e9d7d913f1ec6948ec8f691fa3f514c577ba327b17ba322572990822ec41",
+  );
+  assert.equal(
+    digest("flat-numbers"),
+    "5ffb213a4f21fa5697638dce5f0c40f4080cbb3c14d9cbd3e2235502734cb869",
+  );
   assert.equal(
     digest("flat-numbers-other-key-order"),
     "e1559ddc717f9d22befc247ee270201f3958f0c4cb6befbc4127fdc8c91f2851",

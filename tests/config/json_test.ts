@@ -29,21 +29,33 @@ Deno.test("json: numbers are written as Python writes them", () => {
 });
 
 Deno.test("json: a repeated key keeps its first place and its last value, and index-like keys stay in order", () => {
-  assert.equal(roundTrip('{"b":1,"2":2,"1":3,"b":4,"__proto__":5}'), '{"b":4,"2":2,"1":3,"__proto__":5}');
+  assert.equal(
+    roundTrip('{"b":1,"2":2,"1":3,"b":4,"__proto__":5}'),
+    '{"b":4,"2":2,"1":3,"__proto__":5}',
+  );
 });
 
 Deno.test("json: strings are escaped only where they must be, or wholly on demand", () => {
   const text = '"\\u00eb \\/ \\u0001\\t\\" \\u007f \\ud83d\\ude00"';
   assert.equal(roundTrip(text), '"ë / \\u0001\\t\\" \x7f 😀"');
-  assert.equal(writeJson(readJson(text), { ascii: true }), '"\\u00eb / \\u0001\\t\\" \\u007f \\ud83d\\ude00"');
+  assert.equal(
+    writeJson(readJson(text), { ascii: true }),
+    '"\\u00eb / \\u0001\\t\\" \\u007f \\ud83d\\ude00"',
+  );
 });
 
 Deno.test("json: sorted keys go by code point, as in Python", () => {
-  assert.equal(writeJson(readJson('{"😀":1,"\uffee":2,"a":3}'), { sortKeys: true }), '{"a":3,"\uffee":2,"😀":1}');
+  assert.equal(
+    writeJson(readJson('{"😀":1,"\uffee":2,"a":3}'), { sortKeys: true }),
+    '{"a":3,"\uffee":2,"😀":1}',
+  );
 });
 
 Deno.test("json: indented output keeps bare NaN where a Python worker reads it", () => {
-  const text = writeJson(readJson('{"a":[1,NaN],"e":{},"f":[]}'), { indent: true, nonFinite: "bare" });
+  const text = writeJson(readJson('{"a":[1,NaN],"e":{},"f":[]}'), {
+    indent: true,
+    nonFinite: "bare",
+  });
   assert.equal(text, '{\n  "a": [\n    1,\n    NaN\n  ],\n  "e": {},\n  "f": []\n}');
 });
 

@@ -26,7 +26,13 @@ Deno.test("parameters: of a config, the worker's config with nested names, and i
       parameters: { optim: { lr: NaN } },
       worker: {
         arguments: ["train.py", "--seed", "2"],
-        config: { run_id: "x", algo: "ppo", seed: 1, net: { sizes: [64, 64], act: null }, none: {} },
+        config: {
+          run_id: "x",
+          algo: "ppo",
+          seed: 1,
+          net: { sizes: [64, 64], act: null },
+          none: {},
+        },
       },
     },
   };
@@ -45,7 +51,9 @@ Deno.test("parameters: of a config, the worker's config with nested names, and i
 });
 
 Deno.test("parameters: their number and size are bounded, and what is left out is counted", () => {
-  const many = Object.fromEntries(Array.from({ length: MAX_PARAMETERS + 5 }, (_, i) => [`p${i}`, i]));
+  const many = Object.fromEntries(
+    Array.from({ length: MAX_PARAMETERS + 5 }, (_, i) => [`p${i}`, i]),
+  );
   const { parameters, leftOut } = parametersOf(JSON.stringify({ metadata: { parameters: many } }));
   assert.deepEqual([parameters.length, leftOut], [MAX_PARAMETERS, 5]);
   const [value] = flatParameters({ text: "x".repeat(10_000) }).values();
@@ -54,7 +62,8 @@ Deno.test("parameters: their number and size are bounded, and what is left out i
 
 Deno.test("parameters: the program's word counts more than the command line's, that more than the config's", () => {
   const of = (source: string, seq: number) => ({ name: "lr", source, seq, value: source });
-  const winner = (...sources: [string, number][]) => effective(sources.map(([s, n]) => of(s, n))).get("lr")!.source;
+  const winner = (...sources: [string, number][]) =>
+    effective(sources.map(([s, n]) => of(s, n))).get("lr")!.source;
   assert.equal(winner(["command", 0], ["config", 0]), "command");
   assert.equal(winner(["hparams", 4], ["wandb", 3], ["command", 0]), "hparams");
 });

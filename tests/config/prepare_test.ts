@@ -39,7 +39,10 @@ Deno.test("prepare: the digest is taken before injection, and what was read stay
 });
 
 Deno.test("prepare: only environment variables that are there are rewritten", () => {
-  const { configJson, directory } = prepareRun(readConfig(fixtureText("flat-worker.json")), { runId: ULID, layout });
+  const { configJson, directory } = prepareRun(readConfig(fixtureText("flat-worker.json")), {
+    runId: ULID,
+    layout,
+  });
   assert.deepEqual(JSON.parse(configJson).environment, {
     CLEANRL_RUN_ID: ULID,
     MOSAIC_RUN_DIR: directory,
@@ -50,7 +53,11 @@ Deno.test("prepare: only environment variables that are there are rewritten", ()
 
 Deno.test("plan: every default is in place", () => {
   const plan = planOfFixture("flat-minimal");
-  assert.deepEqual(plan.schedule, { maxDurationSeconds: null, maxSteps: null, stallTimeoutSeconds: null });
+  assert.deepEqual(plan.schedule, {
+    maxDurationSeconds: null,
+    maxSteps: null,
+    stallTimeoutSeconds: null,
+  });
   assert.deepEqual(plan.restart, {
     backoffSeconds: 5,
     on: ["exit", "heartbeat", "handshake", "lost", "infrastructure"],
@@ -76,7 +83,8 @@ Deno.test("plan: every default is in place", () => {
 
 Deno.test("plan: observe names further files of trackers, or says that none are read", () => {
   const config = JSON.parse(fixtureText("flat-minimal.json"));
-  const observed = (observe: unknown) => planOf(JSON.stringify({ ...config, metadata: { observe } })).telemetry.observe;
+  const observed = (observe: unknown) =>
+    planOf(JSON.stringify({ ...config, metadata: { observe } })).telemetry.observe;
   assert.deepEqual(observed(true), []);
   assert.deepEqual(observed(["logs/**/*.csv"]), ["logs/**/*.csv"]);
   assert.equal(observed(false), null);
@@ -90,8 +98,24 @@ Deno.test("plan: telemetry.text names the dialects of printed text that are read
   const off = (text: unknown) =>
     planOf(JSON.stringify({ ...config, metadata: { telemetry: { text } } })).telemetry.textOff;
   assert.deepEqual(off(true), []);
-  assert.deepEqual(off(false), ["json", "python_dict", "key_value", "words", "bar", "table", "episode", "trial"]);
-  assert.deepEqual(off(["table", "json"]), ["python_dict", "key_value", "words", "bar", "episode", "trial"]);
+  assert.deepEqual(off(false), [
+    "json",
+    "python_dict",
+    "key_value",
+    "words",
+    "bar",
+    "table",
+    "episode",
+    "trial",
+  ]);
+  assert.deepEqual(off(["table", "json"]), [
+    "python_dict",
+    "key_value",
+    "words",
+    "bar",
+    "episode",
+    "trial",
+  ]);
   assert.throws(() => off(["tables"]), /metadata.telemetry.text/);
 });
 
@@ -102,7 +126,10 @@ Deno.test("plan: every field of the config arrives", () => {
   assert.deepEqual(plan.preflight, {
     files: [
       { path: "data.npz", sha256: null },
-      { path: "/srv/weights.pt", sha256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
+      {
+        path: "/srv/weights.pt",
+        sha256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+      },
     ],
     modules: ["numpy", "gymnasium.wrappers"],
     minFreeDiskMb: 100,
@@ -121,7 +148,11 @@ Deno.test("plan: every field of the config arrives", () => {
     events: ["state"],
     secretFile: "/etc/mosaic/hook.key",
   });
-  assert.deepEqual(plan.schedule, { maxDurationSeconds: 60, maxSteps: 1000, stallTimeoutSeconds: 30 });
+  assert.deepEqual(plan.schedule, {
+    maxDurationSeconds: 60,
+    maxSteps: 1000,
+    stallTimeoutSeconds: 30,
+  });
   assert.equal(plan.heartbeatTimeoutSeconds, 12.5);
   assert.equal(plan.handshakeTimeoutSeconds, 7);
 });
@@ -154,7 +185,12 @@ Deno.test("plan: what the worker's own config says is used where mosaic's says n
 
 Deno.test("plan: the restart delay doubles up to ten minutes", () => {
   const plan = planOfFixture("flat-minimal");
-  assert.deepEqual([2, 3, 4, 30].map((attempt) => restartDelaySeconds(plan, attempt)), [5, 10, 20, 600]);
+  assert.deepEqual([2, 3, 4, 30].map((attempt) => restartDelaySeconds(plan, attempt)), [
+    5,
+    10,
+    20,
+    600,
+  ]);
   const after = (backoffSeconds: number, attempt: number) =>
     restartDelaySeconds({ ...plan, restart: { ...plan.restart, backoffSeconds } }, attempt);
   assert.equal(after(0, 2000), 0);
@@ -170,7 +206,9 @@ Deno.test("prepare: the daemon's defaults of metadata.slurm become the run's own
   const slurm = { partition: "gpu", account: "lab", warn_seconds: 60, lease_seconds: 600 };
   const stored = (metadata: Record<string, unknown>) => {
     const config = { ...JSON.parse(fixtureText("flat-minimal.json")), metadata };
-    return JSON.parse(prepareRun(readConfig(JSON.stringify(config)), { runId: ULID, layout, slurm }).configJson)
+    return JSON.parse(
+      prepareRun(readConfig(JSON.stringify(config)), { runId: ULID, layout, slurm }).configJson,
+    )
       .metadata;
   };
   assert.deepEqual(stored({ launcher: "slurm", slurm: { partition: "short", time: 5 } }).slurm, {
@@ -180,6 +218,10 @@ Deno.test("prepare: the daemon's defaults of metadata.slurm become the run's own
     time: 5,
   });
   const worker = { script: "/bin/true", supports_pause: true };
-  assert.deepEqual(stored({ launcher: "slurm", worker }).slurm, slurm, "its worker reads the warning");
+  assert.deepEqual(
+    stored({ launcher: "slurm", worker }).slurm,
+    slurm,
+    "its worker reads the warning",
+  );
   assert.equal(stored({ worker }).slurm, undefined, "a run of the daemon's own host");
 });

@@ -1,25 +1,60 @@
 import assert from "node:assert/strict";
-import { HIDDEN, hideSecret, hideSecretArguments, isSecretName } from "../../src/base/text/secrets.ts";
+import {
+  HIDDEN,
+  hideSecret,
+  hideSecretArguments,
+  isSecretName,
+} from "../../src/base/text/secrets.ts";
 import { presentConfig } from "../../src/config/present_config.ts";
 
 Deno.test("secrets: names that hold them, and names that only look like it", () => {
   for (
-    const name of ["WANDB_API_KEY", "--api-key", "HF_TOKEN", "password", "db_passwd", "AWS_SECRET_ACCESS_KEY", "key"]
+    const name of [
+      "WANDB_API_KEY",
+      "--api-key",
+      "HF_TOKEN",
+      "password",
+      "db_passwd",
+      "AWS_SECRET_ACCESS_KEY",
+      "key",
+    ]
   ) {
     assert.ok(isSecretName(name), name);
   }
-  for (const name of ["tokenizer", "--max-tokens", "TOKENS", "keyboard", "monkey", "learning_rate"]) {
+  for (
+    const name of ["tokenizer", "--max-tokens", "TOKENS", "keyboard", "monkey", "learning_rate"]
+  ) {
     assert.ok(!isSecretName(name), name);
   }
 });
 
 Deno.test("secrets: further names of them", () => {
   for (
-    const name of ["DB_PASS", "--pass", "SMTP-PASS", "GITHUB_PAT", "DB_PWD", "SLACK_WEBHOOK_URL", "BEARER", "COOKIE"]
+    const name of [
+      "DB_PASS",
+      "--pass",
+      "SMTP-PASS",
+      "GITHUB_PAT",
+      "DB_PWD",
+      "SLACK_WEBHOOK_URL",
+      "BEARER",
+      "COOKIE",
+    ]
   ) {
     assert.ok(isSecretName(name), name);
   }
-  for (const name of ["PWD", "OLDPWD", "path", "--first-pass-steps", "passes", "bypass", "webhook", "patience"]) {
+  for (
+    const name of [
+      "PWD",
+      "OLDPWD",
+      "path",
+      "--first-pass-steps",
+      "passes",
+      "bypass",
+      "webhook",
+      "patience",
+    ]
+  ) {
     assert.ok(!isSecretName(name), name);
   }
 });
@@ -44,10 +79,15 @@ Deno.test("secrets: what looks like one is hidden under any name, and the rest o
     ["Authorization: Bearer abc", `Authorization: Bearer ${HIDDEN}`],
     ["authorization:abc", `authorization:${HIDDEN}`],
     ["X-Api-Key: abc", `X-Api-Key: ${HIDDEN}`],
-    [`curl -H 'Authorization: Basic abc=' https://x`, `curl -H 'Authorization: Basic ${HIDDEN}' https://x`],
+    [
+      `curl -H 'Authorization: Basic abc=' https://x`,
+      `curl -H 'Authorization: Basic ${HIDDEN}' https://x`,
+    ],
   ];
   for (const [text, shown] of cases) {
-    assert.deepEqual(JSON.parse(presentConfig(JSON.stringify({ note: text }), false).text), { note: shown });
+    assert.deepEqual(JSON.parse(presentConfig(JSON.stringify({ note: text }), false).text), {
+      note: shown,
+    });
     assert.deepEqual(hideSecretArguments(["run", text]), ["run", shown]);
   }
 });

@@ -3,7 +3,11 @@ import { isUlid, newUlid } from "../../src/config/ulid.ts";
 
 Deno.test("ulid: ids ascend within a millisecond and when the clock steps back", () => {
   const now = Date.now();
-  const ids = [...Array.from({ length: 1000 }, () => newUlid(now)), newUlid(now - 60_000), newUlid(now + 1)];
+  const ids = [
+    ...Array.from({ length: 1000 }, () => newUlid(now)),
+    newUlid(now - 60_000),
+    newUlid(now + 1),
+  ];
   assert.deepEqual(ids, [...ids].sort());
   assert.equal(new Set(ids).size, ids.length);
   for (const id of ids) assert.ok(isUlid(id), id);

@@ -18,14 +18,26 @@ Deno.test("config: a good config has no violations", () => {
 });
 
 Deno.test("config: the dots that stand for a hidden secret are refused where they stand, with what to do", () => {
-  const copied = { ...good, arguments: ["train.py", "--api-key=••••••••"], environment: { TOKEN: "••••••••", A: "b" } };
+  const copied = {
+    ...good,
+    arguments: ["train.py", "--api-key=••••••••"],
+    environment: { TOKEN: "••••••••", A: "b" },
+  };
   const violations = violationsOf(JSON.stringify(copied));
-  assert.deepEqual(violations.map(({ path }) => path).sort(), ["arguments[1]", "environment.TOKEN"]);
-  for (const { message } of violations) assert.match(message, /secret that was hidden.*show RUN --config --reveal/);
+  assert.deepEqual(violations.map(({ path }) => path).sort(), [
+    "arguments[1]",
+    "environment.TOKEN",
+  ]);
+  for (const { message } of violations) {
+    assert.match(message, /secret that was hidden.*show RUN --config --reveal/);
+  }
 });
 
 Deno.test("config: each violation names its path", () => {
-  const gpus = (value: unknown) => ({ ...good, resources: { cpus: 1, memory_mb: 256, gpus: value } });
+  const gpus = (value: unknown) => ({
+    ...good,
+    resources: { cpus: 1, memory_mb: 256, gpus: value },
+  });
   const cases: [unknown, string[]][] = [
     [[], ["$"]],
     ["text", ["$"]],
@@ -37,7 +49,10 @@ Deno.test("config: each violation names its path", () => {
     [{ ...good, entry_point: "" }, ["entry_point"]],
     [{ ...good, arguments: ["a", 1, "b\u0000c"] }, ["arguments[1]", "arguments[2]"]],
     [{ ...good, environment: { A: 1, "B=C": "x" } }, ["environment.A", 'environment["B=C"]']],
-    [{ ...good, resources: { cpus: 0, memory_mb: 255, disk: 1, gpus: { requested: 9, shared: true } } }, [
+    [{
+      ...good,
+      resources: { cpus: 0, memory_mb: 255, disk: 1, gpus: { requested: 9, shared: true } },
+    }, [
       "resources.cpus",
       "resources.memory_mb",
       "resources.gpus.requested",
@@ -52,7 +67,10 @@ Deno.test("config: each violation names its path", () => {
     [gpus({ requested: 1, memory_mb: 1.5 }), ["resources.gpus.memory_mb"]],
     [gpus({ requested: 1, memory_mb: 6144, share: 0.25 }), ["resources.gpus"]],
     [gpus({ requested: 0, share: 0.25 }), ["resources.gpus"]],
-    [{ ...good, artifacts: { output_prefix: "", keep: 1 } }, ["artifacts.output_prefix", "artifacts.keep"]],
+    [{ ...good, artifacts: { output_prefix: "", keep: 1 } }, [
+      "artifacts.output_prefix",
+      "artifacts.keep",
+    ]],
     [{ ...good, schedule: { max_steps: 0, max_duration_seconds: "1", until: 1 } }, [
       "schedule.max_duration_seconds",
       "schedule.max_steps",
@@ -60,35 +78,55 @@ Deno.test("config: each violation names its path", () => {
     ]],
     [{ ...good, schedule: { stall_timeout_seconds: 0 } }, ["schedule.stall_timeout_seconds"]],
     [withMetadata(null), ["metadata"]],
-    [withMetadata({ worker: { module: 1, arguments: "x", use_grpc: "yes", cwd: "relative", own: 1 } }), [
-      "metadata.worker.module",
-      "metadata.worker.arguments",
-      "metadata.worker.use_grpc",
-      "metadata.worker.cwd",
-    ]],
-    [withMetadata({ worker: { worker_id: "../../etc", config: { worker_id: "a/b", schema_definition: 1 } } }), [
-      "metadata.worker.config.worker_id",
-      "metadata.worker.config.schema_definition",
-      "metadata.worker.worker_id",
-    ]],
+    [
+      withMetadata({
+        worker: { module: 1, arguments: "x", use_grpc: "yes", cwd: "relative", own: 1 },
+      }),
+      [
+        "metadata.worker.module",
+        "metadata.worker.arguments",
+        "metadata.worker.use_grpc",
+        "metadata.worker.cwd",
+      ],
+    ],
+    [
+      withMetadata({
+        worker: { worker_id: "../../etc", config: { worker_id: "a/b", schema_definition: 1 } },
+      }),
+      [
+        "metadata.worker.config.worker_id",
+        "metadata.worker.config.schema_definition",
+        "metadata.worker.worker_id",
+      ],
+    ],
     [withMetadata({ priority: "high", tags: "a" }), ["metadata.priority", "metadata.tags"]],
-    [withMetadata({ restart: { max_attempts: 0, backoff_s: -1, on: ["exit", "rain"], retries: 1 } }), [
-      "metadata.restart.max_attempts",
-      "metadata.restart.backoff_s",
-      "metadata.restart.on[1]",
-      "metadata.restart.retries",
-    ]],
+    [
+      withMetadata({
+        restart: { max_attempts: 0, backoff_s: -1, on: ["exit", "rain"], retries: 1 },
+      }),
+      [
+        "metadata.restart.max_attempts",
+        "metadata.restart.backoff_s",
+        "metadata.restart.on[1]",
+        "metadata.restart.retries",
+      ],
+    ],
     [withMetadata({ backpressure: "slow" }), ["metadata.backpressure"]],
     [withMetadata({ backpressure: { policy: "slow", min_rate_hz: 0 } }), [
       "metadata.backpressure.policy",
       "metadata.backpressure.min_rate_hz",
     ]],
-    [withMetadata({ preflight: { files: [{ path: "x", sha256: "12" }, 3], modules: ["os; x"], gpu: 1 } }), [
-      "metadata.preflight.files[0].sha256",
-      "metadata.preflight.files[1]",
-      "metadata.preflight.modules[0]",
-      "metadata.preflight.gpu",
-    ]],
+    [
+      withMetadata({
+        preflight: { files: [{ path: "x", sha256: "12" }, 3], modules: ["os; x"], gpu: 1 },
+      }),
+      [
+        "metadata.preflight.files[0].sha256",
+        "metadata.preflight.files[1]",
+        "metadata.preflight.modules[0]",
+        "metadata.preflight.gpu",
+      ],
+    ],
     [withMetadata({ telemetry: { strict: "yes" } }), ["metadata.telemetry.strict"]],
     [withMetadata({ heartbeat_timeout_seconds: 0, handshake_timeout_seconds: "60" }), [
       "metadata.heartbeat_timeout_seconds",
@@ -98,7 +136,10 @@ Deno.test("config: each violation names its path", () => {
     [withMetadata({ umask: 22 }), ["metadata.umask"]],
     [withMetadata({ umask: "rw" }), ["metadata.umask"]],
     [withMetadata({ webhook: "ftp://x" }), ["metadata.webhook"]],
-    [withMetadata({ webhook: { url: "nowhere", key: "k" } }), ["metadata.webhook.url", "metadata.webhook.key"]],
+    [withMetadata({ webhook: { url: "nowhere", key: "k" } }), [
+      "metadata.webhook.url",
+      "metadata.webhook.key",
+    ]],
   ];
   for (const [config, expected] of cases) {
     assert.deepEqual(paths(config).sort(), [...expected].sort(), JSON.stringify(config));
@@ -119,15 +160,28 @@ Deno.test("config: in the nested shape the paths are those of what was sent", ()
 });
 
 Deno.test("config: a violation says what is expected and what was found", () => {
-  const messages = violationsOf(JSON.stringify({ ...good, extra: 1, resources: { cpus: 0, gpus: {} } }));
+  const messages = violationsOf(
+    JSON.stringify({ ...good, extra: 1, resources: { cpus: 0, gpus: {} } }),
+  );
   assert.deepEqual(messages.find((v) => v.path === "resources.cpus"), {
     path: "resources.cpus",
     message: "must be an integer of at least 1, not 0",
   });
-  assert.match(messages.find((v) => v.path === "resources.gpus.requested")!.message, /^is missing; .* 0 to 8$/);
-  assert.ok(!messages.some((v) => v.path === "resources.memory_mb"), "a run need not ask for limits");
-  assert.match(messages.find((v) => v.path === "extra")!.message, /is not known; known here: .*run_name/);
-  const misspelt = violationsOf(JSON.stringify({ ...good, runname: "x" })).find((v) => v.path === "runname");
+  assert.match(
+    messages.find((v) => v.path === "resources.gpus.requested")!.message,
+    /^is missing; .* 0 to 8$/,
+  );
+  assert.ok(
+    !messages.some((v) => v.path === "resources.memory_mb"),
+    "a run need not ask for limits",
+  );
+  assert.match(
+    messages.find((v) => v.path === "extra")!.message,
+    /is not known; known here: .*run_name/,
+  );
+  const misspelt = violationsOf(JSON.stringify({ ...good, runname: "x" })).find((v) =>
+    v.path === "runname"
+  );
   assert.match(misspelt!.message, /^is not known\. Did you mean run_name\?$/);
 });
 

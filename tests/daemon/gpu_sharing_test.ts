@@ -34,7 +34,9 @@ Deno.test("two runs share a card; a third waits while another program fills it, 
       });
     const pidOf = async (run: string) =>
       Number(
-        await until(async () => (await getRun(daemon, run)).workerPid, { what: "the worker's pid" }),
+        await until(async () => (await getRun(daemon, run)).workerPid, {
+          what: "the worker's pid",
+        }),
       );
     const first = await submit(daemon, sleeper(60_000));
     const pid1 = await pidOf(first);
@@ -59,7 +61,10 @@ Deno.test("two runs share a card; a third waits while another program fills it, 
       large,
       /^29\.3 GiB of a GPU \(0 free, 0\.42 with \S+ \w+, 0\.42 with \S+ \w+; gpu 0 has 23\.2 GiB left\)$/,
     );
-    await assert.rejects(submit(daemon, sleeper(200_000)), /memory_mb is 200000, and the largest GPU .* 143771 MiB/);
+    await assert.rejects(
+      submit(daemon, sleeper(200_000)),
+      /memory_mb is 200000, and the largest GPU .* 143771 MiB/,
+    );
 
     // A foreign program takes what no run has declared.
     fake.becomes("h200-busy", {
@@ -72,19 +77,27 @@ Deno.test("two runs share a card; a third waits while another program fills it, 
     const small = await submit(daemon, sleeper(8000));
     await says(small, new RegExp(`gpu 0: pid ${colleague.pid} of \\S+, python3, 9.8 GiB\\)$`));
     const { gpus } = await daemon.client.unary(Mosaic.method.getHost, { freshGpus: true });
-    assert.deepEqual(gpus[0]!.shares.map(({ runId, memoryMb, usedMb }) => [runId, memoryMb, usedMb]), [
-      [first, 60_000, 50_000],
-      [second, 60_000, 10_000],
-    ]);
+    assert.deepEqual(
+      gpus[0]!.shares.map(({ runId, memoryMb, usedMb }) => [runId, memoryMb, usedMb]),
+      [
+        [first, 60_000, 50_000],
+        [second, 60_000, 10_000],
+      ],
+    );
     assert.match(gpus[0]!.others, new RegExp(`^pid ${colleague.pid} of`));
 
     // It leaves, and the second run takes more than it has declared.
-    fake.becomes("h200-busy", { cards: card(120_000), processes: processes([pid1, 50_000], [pid2, 70_000]) });
+    fake.becomes("h200-busy", {
+      cards: card(120_000),
+      processes: processes([pid1, 50_000], [pid2, 70_000]),
+    });
     await pidOf(small);
     assert.deepEqual((await getRun(daemon, small)).gpuSlots, [0]);
     const ended = await untilState(daemon, second, "CANCELLED");
     assert.match(ended.reason, /^alert: the run uses 117 % \(68\.4 GiB\) of the GPU memory/);
-    const peak = await until(async () => (await getRun(daemon, first)).gpuPeakMb, { what: "the first run's peak" });
+    const peak = await until(async () => (await getRun(daemon, first)).gpuPeakMb, {
+      what: "the first run's peak",
+    });
     assert.equal(peak, 50_000);
     assert.equal((await getRun(daemon, first)).workerPid, BigInt(pid1));
     assert.deepEqual((await getRun(daemon, first)).gpuSlots, [0]);

@@ -14,16 +14,25 @@ const slotsOf = async (daemon: TestDaemon) =>
 
 Deno.test("a driver that comes after the daemon is seen, one lost card costs no other, and only visible cards are offered", async () => {
   using fake = new FakeGpuTools("no-driver");
-  await using daemon = await TestDaemon.start({ gpus: "auto", env: { ...fake.env, CUDA_VISIBLE_DEVICES: "2,4" } });
+  await using daemon = await TestDaemon.start({
+    gpus: "auto",
+    env: { ...fake.env, CUDA_VISIBLE_DEVICES: "2,4" },
+  });
   assert.equal(await slotsOf(daemon), "");
   assert.match(daemon.output(), /couldn't communicate with the NVIDIA driver/);
   const config = configOf({ command: ["/bin/true"], gpus: gpus(1) });
   await assert.rejects(submit(daemon, config), /this host has 0 \(NVIDIA-SMI has failed because/);
   fake.becomes("lost-one");
-  await until(async () => await slotsOf(daemon) === "2 4", { what: "the slots", state: () => slotsOf(daemon) });
+  await until(async () => await slotsOf(daemon) === "2 4", {
+    what: "the slots",
+    state: () => slotsOf(daemon),
+  });
   await untilState(daemon, await submit(daemon, config), "TERMINATED");
   assert.match(daemon.output(), /GPU3: 0000:5F:00\.0: Unknown Error/);
-  assert.match((await daemon.client.unary(Mosaic.method.getHost, {})).gpuProblem, /GPU3: 0000:5F:00\.0: Unknown Error/);
+  assert.match(
+    (await daemon.client.unary(Mosaic.method.getHost, {})).gpuProblem,
+    /GPU3: 0000:5F:00\.0: Unknown Error/,
+  );
 });
 
 Deno.test("a card that another program uses is given to no run, which says whose it is, and starts when it is free", async () => {
@@ -37,8 +46,13 @@ Deno.test("a card that another program uses is given to no run, which says whose
       processes: `${uuid}, ${colleague.pid}, /usr/bin/python3, 130004\n`,
     });
     await using daemon = await TestDaemon.start({ gpus: "auto", env: fake.env });
-    const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", "env"], gpus: gpus(1) }));
-    const said = new RegExp(`^1 GPU \\(0 free; gpu 0: pid ${colleague.pid} of \\S+, python3, 127 GiB\\)$`);
+    const run = await submit(
+      daemon,
+      configOf({ command: ["/bin/sh", "-c", "env"], gpus: gpus(1) }),
+    );
+    const said = new RegExp(
+      `^1 GPU \\(0 free; gpu 0: pid ${colleague.pid} of \\S+, python3, 127 GiB\\)$`,
+    );
     await until(async () => said.test((await getRun(daemon, run)).waitingFor), {
       what: "the run to say who has the card",
       state: async () => (await getRun(daemon, run)).waitingFor,

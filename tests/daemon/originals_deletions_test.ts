@@ -41,7 +41,9 @@ async function ended(f: EngineFixture): Promise<string> {
 
 const audit = (f: EngineFixture) => {
   try {
-    return Deno.readTextFileSync(f.layout.auditFile).trim().split("\n").map((line) => JSON.parse(line));
+    return Deno.readTextFileSync(f.layout.auditFile).trim().split("\n").map((line) =>
+      JSON.parse(line)
+    );
   } catch {
     return [];
   }
@@ -101,7 +103,10 @@ Deno.test("files that are away for another reason delete nothing", async (t) => 
         await look();
         Deno.removeSync(f.layout.configFile(half));
         for (let i = 0; i < 4; i++) await look();
-        assert.deepEqual([before, half].map((id) => f.registry.get(id)?.state), ["TERMINATED", "TERMINATED"]);
+        assert.deepEqual([before, half].map((id) => f.registry.get(id)?.state), [
+          "TERMINATED",
+          "TERMINATED",
+        ]);
         const said = logged.filter((line) => line.includes(half));
         assert.equal(said.length, 1);
         assert.match(said[0]!, /config file is gone.*mosaic delete/);

@@ -9,7 +9,16 @@ import { Layout } from "../../src/base/layout.ts";
 import { RUNTIME_PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 
-const AS_PROCESS_1 = ["--unshare-pid", "--as-pid-1", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc"];
+const AS_PROCESS_1 = [
+  "--unshare-pid",
+  "--as-pid-1",
+  "--die-with-parent",
+  "--dev-bind",
+  "/",
+  "/",
+  "--proc",
+  "/proc",
+];
 
 function hasBubblewrap(): boolean {
   try {
@@ -22,9 +31,15 @@ function hasBubblewrap(): boolean {
 Deno.test("state directory: a daemon whose lock file was deleted keeps it all the same; one that hangs is replaced", async () => {
   await using daemon = await TestDaemon.start();
   await Deno.remove(daemon.layout.lockFile);
-  assert.ok(!examine(daemon.stateDir).some(({ check }) => check === "daemon_files"), "doctor does not miss the file");
+  assert.ok(
+    !examine(daemon.stateDir).some(({ check }) => check === "daemon_files"),
+    "doctor does not miss the file",
+  );
   await assert.rejects(takeStateDirectory(daemon.layout, false), /already uses/);
-  assert.ok(!examine(daemon.stateDir).some(({ check }) => check === "daemon_files"), "doctor knows that it runs");
+  assert.ok(
+    !examine(daemon.stateDir).some(({ check }) => check === "daemon_files"),
+    "doctor knows that it runs",
+  );
 
   await daemon.restart();
   // It does not hear SIGTERM.
@@ -39,10 +54,13 @@ Deno.test("state directory: a daemon whose lock file was deleted is replaced; wh
   signalProcess(processRef(daemon.pid)!, "SIGSTOP");
   const json = await Deno.readTextFile(daemon.layout.daemonJson);
   await Deno.remove(daemon.layout.daemonJson);
-  await assert.rejects(takeStateDirectory(daemon.layout, true, 100), ({ hint }: { hint?: string }) => {
-    assert.match(hint ?? "", new RegExp(`could not be replaced: .*kill ${daemon.pid}`));
-    return true;
-  });
+  await assert.rejects(
+    takeStateDirectory(daemon.layout, true, 100),
+    ({ hint }: { hint?: string }) => {
+      assert.match(hint ?? "", new RegExp(`could not be replaced: .*kill ${daemon.pid}`));
+      return true;
+    },
+  );
   await Deno.writeTextFile(daemon.layout.daemonJson, json);
   const held = await takeStateDirectory(daemon.layout, true, 300);
   held.release();
@@ -61,18 +79,30 @@ Deno.test("state directory: where another daemon was faster than the one that re
 });
 
 Deno.test({
-  name: "state directory: daemon.json of a daemon that is process 1 (of a container) has its pid, as any other's",
+  name:
+    "state directory: daemon.json of a daemon that is process 1 (of a container) has its pid, as any other's",
   ignore: !hasBubblewrap(),
   fn: async () => {
     const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
-    const options = ["--state-dir", stateDir, "--listen", "none", "--http", "127.0.0.1:0", "--gpus", "0"];
+    const options = [
+      "--state-dir",
+      stateDir,
+      "--listen",
+      "none",
+      "--http",
+      "127.0.0.1:0",
+      "--gpus",
+      "0",
+    ];
     const container = new Deno.Command("bwrap", {
       args: [...AS_PROCESS_1, ...RUNTIME_PROGRAM, "daemon", ...options],
       stdout: "null",
       stderr: "null",
     }).spawn();
     try {
-      const text = await until(() => readTextIfThere(new Layout(stateDir).daemonJson), { what: "daemon.json" });
+      const text = await until(() => readTextIfThere(new Layout(stateDir).daemonJson), {
+        what: "daemon.json",
+      });
       assert.equal(JSON.parse(text).pid, 1);
     } finally {
       container.kill("SIGKILL");

@@ -6,7 +6,9 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { submit } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 
-/** Ignores SIGTERM, and leaves a process that holds its output; written to `started` when it runs. */
+/**
+ * Ignores SIGTERM, and leaves a process that holds its output; written to `started` when it runs.
+ */
 const STUCK = `#!/bin/sh
 trap '' TERM
 setsid sleep 900 &
@@ -26,7 +28,11 @@ async function withStuck(program: string, test: (scene: Scene) => Promise<void>)
   Deno.writeTextFileSync(`${directory}/${program}`, STUCK, { mode: 0o755 });
   try {
     const exists = () => [...Deno.readDirSync(directory)].some(({ name }) => name === "started");
-    await test({ directory, env: { PATH: `${directory}:${Deno.env.get("PATH")}` }, started: exists });
+    await test({
+      directory,
+      env: { PATH: `${directory}:${Deno.env.get("PATH")}` },
+      started: exists,
+    });
   } finally {
     for (const pid of Deno.readTextFileSync(`${directory}/left`).trim().split("\n")) {
       try {
@@ -63,7 +69,11 @@ Deno.test("SIGTERM ends a daemon in ten seconds, whatever a part of it waits for
     const config = configOf({
       command: ["true"],
       metadata: {
-        worker: { script: `${directory}/no.py`, python: `${directory}/python-of-the-run`, use_grpc: false },
+        worker: {
+          script: `${directory}/no.py`,
+          python: `${directory}/python-of-the-run`,
+          use_grpc: false,
+        },
         preflight: { modules: ["numpy"] },
       },
     });

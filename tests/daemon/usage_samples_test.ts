@@ -3,7 +3,14 @@ import { isDue, pointsOf } from "../../src/daemon/usage_samples.ts";
 import { parseStats, processesOf, readProcesses } from "../../src/os/processes/usage.ts";
 import { batch, withStore } from "../telemetry/harness.ts";
 
-const line = (pid: number, name: string, parent: number, group: number, ticks: number, pages: number) =>
+const line = (
+  pid: number,
+  name: string,
+  parent: number,
+  group: number,
+  ticks: number,
+  pages: number,
+) =>
   `${pid} (${name}) S ${parent} ${group} ${"0 ".repeat(8)}${ticks} 0 ${"0 ".repeat(8)}${pages} 0`;
 
 Deno.test("usage: the worker's group and its descendants, whatever their names, and nobody else", () => {
@@ -35,7 +42,11 @@ Deno.test("usage: the worker's group and its descendants, whatever their names, 
 Deno.test("usage: this host's processes are read; an old run is sampled less often", async () => {
   const own = (await readProcesses()).find(({ pid }) => pid === Deno.pid);
   assert.ok(own!.residentBytes > 1 << 20 && own!.ticks > 0);
-  assert.deepEqual([isDue(0, 15_000), isDue(86_400_000, 15_000), isDue(86_400_000, 90_000)], [true, false, true]);
+  assert.deepEqual([isDue(0, 15_000), isDue(86_400_000, 15_000), isDue(86_400_000, 90_000)], [
+    true,
+    false,
+    true,
+  ]);
 });
 
 Deno.test("usage: samples are metrics at the run's newest step, and no sign of life", () =>
@@ -46,6 +57,9 @@ Deno.test("usage: samples are metrics at the run's newest step, and no sign of l
     const { lastRecordAt } = bench.store.summary("R");
     bench.store.sample("R", 1, [["system/processes", 2]]);
     bench.store.sample("R", 2, [["system/processes", 9]]);
-    assert.deepEqual(bench.store.series("R", "system/processes", 0, 0, 9).map((r) => [r.mean, r.step]), [[2, 7]]);
+    assert.deepEqual(
+      bench.store.series("R", "system/processes", 0, 0, 9).map((r) => [r.mean, r.step]),
+      [[2, 7]],
+    );
     assert.equal(bench.store.summary("R").lastRecordAt, lastRecordAt);
   }));

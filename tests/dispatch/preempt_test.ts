@@ -1,16 +1,22 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import { InVain, restMs } from "../../src/dispatch/queue/in_vain.ts";
-import { type Blocked, preemptions, preemptionsForAble, type Runner } from "../../src/dispatch/queue/preempt.ts";
+import {
+  type Blocked,
+  preemptions,
+  preemptionsForAble,
+  type Runner,
+} from "../../src/dispatch/queue/preempt.ts";
 import { configOf } from "../harness/configs.ts";
 import { EngineFixture, type PlayedProxy } from "../harness/engine.ts";
 import { until } from "../harness/wait.ts";
 
-// ------------------------------------------------------------------------------------------------------ pure decisions
+// ------------------------------------------------------------------------------------------------------
+// pure decisions
 
 /**
- * "v1g2": preemptible, priority 1, two GPUs; "n…": not preemptible; "…e": ends already; "…a": asked for a checkpoint; "…o":
- * of the owner who wants more.
+ * "v1g2": preemptible, priority 1, two GPUs; "n…": not preemptible; "…e": ends already; "…a": asked
+ * for a checkpoint; "…o": of the owner who wants more.
  */
 function runners(text: string): Runner[] {
   return text.split(" ").filter((word) => word !== "").map((word, i) => {
@@ -87,12 +93,20 @@ Deno.test("preempt: nobody gives way to a run that could not start anyway", () =
     ] as [string, string, string, string, string][]
   ) {
     const room = { places: running.includes("g1") ? 9 : 0, gpus: 0 };
-    const found = preemptionsForAble(wants(blocked), runners(running), room, (runId) => able.includes(runId));
+    const found = preemptionsForAble(
+      wants(blocked),
+      runners(running),
+      room,
+      (runId) => able.includes(runId),
+    );
     assert.equal(found.map(({ victim, by }) => `${victim}→${by}`).join(" "), expected, why);
   }
   const many = Array.from({ length: 1000 }, (_, i) => ({ ...wants("5g0")[0]!, runId: `${i}` }));
   let looks = 0;
-  assert.deepEqual(preemptionsForAble(many, runners("v1g0"), { places: 0, gpus: 0 }, () => ++looks < 0), []);
+  assert.deepEqual(
+    preemptionsForAble(many, runners("v1g0"), { places: 0, gpus: 0 }, () => ++looks < 0),
+    [],
+  );
   assert.ok(looks < 30, `${looks} looks`);
 });
 
@@ -130,14 +144,23 @@ Deno.test("preempt: after one in vain, the run stops nobody and its victim is sp
   // Another run that cannot start finds the victim spared, too.
   vain.gaveWay("victim", "other");
   vain.startFailed("other", now);
-  assert.ok(vain.isSpared("victim", now + 4 * 60_000 - 1) && !vain.isSpared("victim", now + 4 * 60_000));
+  assert.ok(
+    vain.isSpared("victim", now + 4 * 60_000 - 1) && !vain.isSpared("victim", now + 4 * 60_000),
+  );
   vain.startFailed("victim", now);
   vain.ended("victim");
   assert.deepEqual([vain.mayPreempt("victim", now), vain.isSpared("victim", now)], [true, false]);
-  assert.deepEqual([1, 2, 6, 7, 9999].map(restMs), [60_000, 120_000, 1_920_000, 3_600_000, 3_600_000]);
+  assert.deepEqual([1, 2, 6, 7, 9999].map(restMs), [
+    60_000,
+    120_000,
+    1_920_000,
+    3_600_000,
+    3_600_000,
+  ]);
 });
 
-// -------------------------------------------------------------------------------------------------------------- engine
+// --------------------------------------------------------------------------------------------------------------
+// engine
 
 const command = ["/bin/true"];
 const gpus = { requested: 1, mandatory: true };
@@ -151,7 +174,8 @@ const low = (metadata: Record<string, unknown> = {}, worker: Record<string, unkn
       ...metadata,
     },
   });
-const high = (more: Record<string, unknown> = {}) => configOf({ command, gpus, metadata: { priority: 9, ...more } });
+const high = (more: Record<string, unknown> = {}) =>
+  configOf({ command, gpus, metadata: { priority: 9, ...more } });
 const stopped = (proxy: PlayedProxy) => until(() => proxy.stops.length > 0, { what: "the stop" });
 const killed = { code: null, signal: "SIGTERM" };
 
@@ -168,7 +192,12 @@ Deno.test("preemptible: a run gives its GPU to one of higher priority, and goes 
   await proxy.event("checkpoint_saved", { path: "/ckpt/2" });
   proxy.exit();
   const row = await f.state(victim, "INIT", 2);
-  assert.deepEqual([row.resumeFrom, row.maxAttempts, row.reason, row.notBefore], ["/ckpt/2", 3, "preempted", null]);
+  assert.deepEqual([row.resumeFrom, row.maxAttempts, row.reason, row.notBefore], [
+    "/ckpt/2",
+    3,
+    "preempted",
+    null,
+  ]);
   const other = await f.connect(urgent);
   assert.deepEqual(f.row(urgent).gpuSlots, [0]);
   const event = f.registry.eventsSince(0, { runId: victim, kinds: ["preempted"], limit: 9 });
@@ -226,7 +255,10 @@ Deno.test("preemptible: one that does not answer the request is stopped after it
 
 Deno.test("preemptible: places count as GPUs do; at a user's limit only that user's runs help; who is not due stops nobody", async () => {
   await using f = EngineFixture.start({ gpuCount: 2, maxRuns: 2, maxGpusPerUser: 1 });
-  const [alices, bobs] = [f.engine.submit(low(), "", "alice").runId, f.engine.submit(low(), "", "bob").runId];
+  const [alices, bobs] = [
+    f.engine.submit(low(), "", "alice").runId,
+    f.engine.submit(low(), "", "bob").runId,
+  ];
   const [hers, his] = [await f.connect(alices), await f.connect(bobs)];
   const later = f.engine.submit(high({ queue: { begin: "+1h" } }), "", "bob").runId;
   const urgent = f.engine.submit(high(), "", "alice").runId;
@@ -235,7 +267,8 @@ Deno.test("preemptible: places count as GPUs do; at a user's limit only that use
   await f.state(alices, "INIT", 2);
   await f.connect(urgent);
   assert.deepEqual(his.stops, []);
-  const place = f.engine.submit(configOf({ command, metadata: { priority: 1 } }), "", "carol").runId;
+  const place =
+    f.engine.submit(configOf({ command, metadata: { priority: 1 } }), "", "carol").runId;
   await stopped(his);
   his.exit(killed);
   await f.state(bobs, "INIT", 2);
@@ -261,7 +294,10 @@ Deno.test("preemptible: a run whose process cannot be created does not stop the 
   await until(() => tries === 1, { what: "the start that fails" });
   const second = await f.connect(victim, 2);
   const waitingFor = () => f.engine.detail(f.row(urgent)).waitingFor;
-  await until(() => waitingFor().startsWith("a place"), { what: "the end of its back-off", state: waitingFor });
+  await until(() => waitingFor().startsWith("a place"), {
+    what: "the end of its back-off",
+    state: waitingFor,
+  });
   assert.deepEqual([second.stops, f.row(victim).faultRequested, tries], [[], null, 1]);
 });
 
@@ -277,7 +313,8 @@ Deno.test("preemptible: a worker that ends well before it is sent SIGTERM has su
   (await f.connect(urgent)).exit();
   await f.state(urgent, "TERMINATED");
 
-  // Of an earlier daemon's stop it is not known whether that daemon has signalled the worker itself.
+  // Of an earlier daemon's stop it is not known whether that daemon has signalled the worker
+  // itself.
   const other = f.engine.submit(low()).runId;
   const before = await f.connect(other);
   f.engine.submit(high());

@@ -12,16 +12,28 @@ import { until } from "../harness/wait.ts";
 const command = ["/bin/true"];
 const rejected = (code: string, text: RegExp) => (e: unknown) =>
   e instanceof MosaicError && e.code === code && text.test(e.message);
-const queued = (f: EngineFixture, queue: Record<string, unknown>, more: Record<string, unknown> = {}) =>
-  f.engine.submit(configOf({ command, metadata: { queue, ...more } })).runId;
+const queued = (
+  f: EngineFixture,
+  queue: Record<string, unknown>,
+  more: Record<string, unknown> = {},
+) => f.engine.submit(configOf({ command, metadata: { queue, ...more } })).runId;
 const waits = (f: EngineFixture, runId: string) => f.engine.detail(f.row(runId)).waitingFor;
 async function waitsFor(f: EngineFixture, runId: string, text: RegExp): Promise<void> {
-  await until(() => text.test(waits(f, runId)), { what: `${text}`, state: () => [waits(f, runId), f.row(runId)] });
+  await until(() => text.test(waits(f, runId)), {
+    what: `${text}`,
+    state: () => [waits(f, runId), f.row(runId)],
+  });
 }
 
-// ------------------------------------------------------------------------------------------------------ pure decisions
+// ------------------------------------------------------------------------------------------------------
+// pure decisions
 
-const ENDS: Record<string, Predecessor["end"]> = { L: "lives", O: "ok", N: "not_ok", F: "forgotten" };
+const ENDS: Record<string, Predecessor["end"]> = {
+  L: "lives",
+  O: "ok",
+  N: "not_ok",
+  F: "forgotten",
+};
 const known = (runId: string): Predecessor => ({
   runId,
   name: `name-${runId}`,
@@ -68,7 +80,11 @@ Deno.test("turn: what a run waits for, by how its predecessors stand", () => {
 Deno.test("turn: a time to begin counts once the predecessors have ended, and says when to look again", () => {
   assert.deepEqual(turnOf(wishes([], { beginAt: 1000 }), known, 1000), { t: "due" });
   const held = turnOf(wishes(["O"], { beginAt: 1000 }), known, 999);
-  assert.deepEqual(held, { t: "held", why: "its time to begin, 1970-01-01T00:00:01.000Z", until: 1000 });
+  assert.deepEqual(held, {
+    t: "held",
+    why: "its time to begin, 1970-01-01T00:00:01.000Z",
+    until: 1000,
+  });
   const both = turnOf(wishes(["L"], { beginAt: 1000 }), known, 0);
   assert.ok(both.t === "held" && both.until === null && both.why.startsWith("run name-L"));
 });
@@ -98,7 +114,8 @@ Deno.test("turn: after its deadline a run fails whatever else holds it, and a he
 });
 
 Deno.test("turn: a sweep has ended when its trials have; its name is in the reason, and it is asked again after a moment", () => {
-  const end = (state: string, counts: Record<string, number>) => sweepEnd({ state, counts } as never);
+  const end = (state: string, counts: Record<string, number>) =>
+    sweepEnd({ state, counts } as never);
   for (
     const [state, counts, expected, how] of [
       ["running", { TERMINATED: 3 }, "lives", ""],
@@ -106,11 +123,27 @@ Deno.test("turn: a sweep has ended when its trials have; its name is in the reas
       ["cancelled", { EXECUTING: 1 }, "lives", ""],
       ["cancelled", { CANCELLED: 1 }, "not_ok", "was cancelled"],
       ["finished", { TERMINATED: 3, pruned: 2, deleted: 1 }, "ok", "ended well"],
-      ["finished", { TERMINATED: 3, FAULTED: 1 }, "not_ok", "ended with 1 failed, 0 cancelled and 0 refused trials"],
-      ["finished", { refused: 2 }, "not_ok", "ended with 0 failed, 0 cancelled and 2 refused trials"],
+      [
+        "finished",
+        { TERMINATED: 3, FAULTED: 1 },
+        "not_ok",
+        "ended with 1 failed, 0 cancelled and 0 refused trials",
+      ],
+      [
+        "finished",
+        { refused: 2 },
+        "not_ok",
+        "ended with 0 failed, 0 cancelled and 2 refused trials",
+      ],
       ["finished", { INIT: 1 }, "lives", ""],
     ] as [string, Record<string, number>, string, string][]
-  ) assert.deepEqual(end(state, counts), { end: expected, how }, `${state} ${JSON.stringify(counts)}`);
+  ) {
+    assert.deepEqual(
+      end(state, counts),
+      { end: expected, how },
+      `${state} ${JSON.stringify(counts)}`,
+    );
+  }
   assert.equal(sweepEnd(undefined).end, "forgotten");
   const sweep = (end: Predecessor["end"]) => () => ({
     runId: "sweep:S",
@@ -125,13 +158,16 @@ Deno.test("turn: a sweep has ended when its trials have; its name is in the reas
     until: 2500,
   });
   const over = turnOf(wishes(["sweep:S"], { afterNever: "cancel" }), sweep("not_ok"), 0);
-  assert.ok(over.t === "over" && over.reason === "dependency_never_satisfied: sweep lr was cancelled");
+  assert.ok(
+    over.t === "over" && over.reason === "dependency_never_satisfied: sweep lr was cancelled",
+  );
 });
 
 Deno.test("reasons: GPUs say who has them; a long list is cut and counted", () => {
   const holder = (runId: string, gpus: number) => ({ runId, name: "", gpus });
   const holders = [holder("A", 1), holder("B", 2), holder("C", 1), holder("D", 1), holder("E", 3)];
-  const text = (behind: number) => waitText({ t: "gpus", wanted: 2, free: 1, behind, holders, used: [] });
+  const text = (behind: number) =>
+    waitText({ t: "gpus", wanted: 2, free: 1, behind, holders, used: [] });
   assert.equal(text(0), "2 GPUs (1 free, 1 with A, 2 with B, 1 with C, 4 with 2 more runs)");
   assert.equal(text(1), "2 GPUs (1 run before it wants GPUs too)");
   assert.equal(
@@ -147,8 +183,16 @@ Deno.test("config: what metadata.queue takes", () => {
   assert.equal(momentAt("+1h30m", 1000), 5_401_000);
   assert.equal(momentAt("2026-11-27T18:00:00+01:00", 0), Date.UTC(2026, 10, 27, 17));
   const violations = (queue: Record<string, unknown>) =>
-    violationsOf(configOf({ command, metadata: { queue } })).map(({ path, message }) => `${path} ${message}`);
-  const all = { after: ["a", "b:any"], begin: "+2h", after_never: "cancel", deadline: "+3h", deadline_stops: true };
+    violationsOf(configOf({ command, metadata: { queue } })).map(({ path, message }) =>
+      `${path} ${message}`
+    );
+  const all = {
+    after: ["a", "b:any"],
+    begin: "+2h",
+    after_never: "cancel",
+    deadline: "+3h",
+    deadline_stops: true,
+  };
   assert.deepEqual(violations(all), []);
   for (
     const [queue, text] of [
@@ -166,7 +210,8 @@ Deno.test("config: what metadata.queue takes", () => {
   ) assert.match(violations(queue).join(), text);
 });
 
-// -------------------------------------------------------------------------------------------------------------- engine
+// --------------------------------------------------------------------------------------------------------------
+// engine
 
 Deno.test("after: a run starts when its predecessors have ended as they must, and says for whom it waits", async () => {
   await using f = EngineFixture.start();
@@ -180,7 +225,11 @@ Deno.test("after: a run starts when its predecessors have ended as they must, an
   await waitsFor(f, any, /and 1 more run to end$/);
   proxy.exit();
   await f.connect(ok);
-  await waitsFor(f, failed, /to end without success, but it ended well \(dependency never satisfied\)/);
+  await waitsFor(
+    f,
+    failed,
+    /to end without success, but it ended well \(dependency never satisfied\)/,
+  );
   f.engine.cancel(failed);
   await f.connect(any);
   assert.equal(f.row(failed).startedAt, null);
@@ -197,7 +246,10 @@ Deno.test("after: a failed predecessor holds its successors until it is retried 
   await waitsFor(f, held, /but it failed: exit_code_3 \(dependency never satisfied\)/);
   const row = await f.state(dropped, "CANCELLED");
   assert.equal(row.reason, `dependency_never_satisfied: run ${first} failed: exit_code_3`);
-  assert.match((await f.state(behind, "CANCELLED")).reason!, new RegExp(`run ${dropped} was cancelled`));
+  assert.match(
+    (await f.state(behind, "CANCELLED")).reason!,
+    new RegExp(`run ${dropped} was cancelled`),
+  );
   assert.deepEqual(f.eventKinds(dropped), ["queued", "cancelled"]);
   f.engine.retry(first);
   await waitsFor(f, held, /to end well$/);
@@ -241,14 +293,20 @@ Deno.test("after: how a predecessor had ended counts after its deletion, also fo
 
 Deno.test("after: unknown runs and a cycle through a given id are refused, and leave nothing", async () => {
   await using f = EngineFixture.start();
-  assert.throws(() => queued(f, { after: ["nobody"] }), rejected("not_found", /^metadata.queue.after\[0\]: .*nobody/));
+  assert.throws(
+    () => queued(f, { after: ["nobody"] }),
+    rejected("not_found", /^metadata.queue.after\[0\]: .*nobody/),
+  );
   const first = f.engine.submit(configOf({ command })).runId;
   const second = queued(f, { after: [`${first}:any`], begin: "+1h" });
   f.engine.cancel(first);
   await until(() => f.row(first).state === "CANCELLED", { what: "the end" });
   await f.engine.delete(first, true);
   const again = configOf({ command, metadata: { queue: { after: [`${second}:any`] } } });
-  assert.throws(() => f.engine.submit(again, first), rejected("failed_precondition", /would wait for itself/));
+  assert.throws(
+    () => f.engine.submit(again, first),
+    rejected("failed_precondition", /would wait for itself/),
+  );
   assert.equal(f.registry.count({}), 1);
 });
 
@@ -275,14 +333,19 @@ Deno.test("deadline: a run that has not started by then fails, and is not retrie
     assert.match(row.hint!, /metadata.queue.deadline/);
     assert.deepEqual(f.eventKinds(runId), ["queued", "failed"]);
   }
-  assert.throws(() => f.engine.retry(held), rejected("failed_precondition", /deadline of run .* has passed/));
+  assert.throws(
+    () => f.engine.retry(held),
+    rejected("failed_precondition", /deadline of run .* has passed/),
+  );
   proxy.exit();
 });
 
 Deno.test("deadline: a run that has started continues, or is stopped where deadline_stops says so", async () => {
   await using f = EngineFixture.start();
   const goesOn = queued(f, { deadline: "+500ms" });
-  const stops = queued(f, { deadline: "+500ms", deadline_stops: true }, { restart: { max_attempts: 3 } });
+  const stops = queued(f, { deadline: "+500ms", deadline_stops: true }, {
+    restart: { max_attempts: 3 },
+  });
   const [one, other] = [await f.connect(goesOn), await f.connect(stops)];
   await until(() => other.stops.length > 0, { what: "the stop" });
   assert.equal(f.row(stops).faultRequested, "deadline_passed");
@@ -300,7 +363,9 @@ Deno.test("deadline: one that passes while no daemon runs is entered by the next
   const running = queued(f, { deadline: "+400ms", deadline_stops: true });
   await f.connect(running);
   await f.engine.close();
-  await new Promise((resolve) => setTimeout(resolve, Math.max(0, f.row(running).createdAt + 450 - Date.now())));
+  await new Promise((resolve) =>
+    setTimeout(resolve, Math.max(0, f.row(running).createdAt + 450 - Date.now()))
+  );
   await using next = f.successor();
   const proxy = await next.connect(running);
   await until(() => proxy.stops.length > 0, { what: "the stop" });
@@ -312,8 +377,14 @@ Deno.test("deadline: one that passes while no daemon runs is entered by the next
 Deno.test("deadline: one that leaves no time is refused", async () => {
   await using f = EngineFixture.start();
   const invalid = (text: RegExp) => rejected("invalid_argument", text);
-  assert.throws(() => queued(f, { deadline: "2020-01-01T00:00:00Z" }), invalid(/2020.*, which has passed/));
-  assert.throws(() => queued(f, { begin: "+2h", deadline: "+1h" }), invalid(/may not begin before/));
+  assert.throws(
+    () => queued(f, { deadline: "2020-01-01T00:00:00Z" }),
+    invalid(/2020.*, which has passed/),
+  );
+  assert.throws(
+    () => queued(f, { begin: "+2h", deadline: "+1h" }),
+    invalid(/may not begin before/),
+  );
   assert.equal(f.registry.count({}), 0);
 });
 

@@ -53,14 +53,22 @@ Deno.test("scheduler: no more runs than may run, and than may start, at once", (
 });
 
 Deno.test("scheduler: mandatory GPUs are given all or none, lowest free slots first", () => {
-  assert.deepEqual(started([run("r1", mandatory(2))], { freeSlots: [3, 1, 2] }), [{ runId: "r1", slots: [1, 2] }]);
+  assert.deepEqual(started([run("r1", mandatory(2))], { freeSlots: [3, 1, 2] }), [{
+    runId: "r1",
+    slots: [1, 2],
+  }]);
   const { start, queue } = schedule([run("r1", mandatory(2))], { ...ROOM, freeSlots: [3] });
   assert.deepEqual(start, []);
   assert.deepEqual(queue, [{ runId: "r1", position: 1, waitingFor: "2 GPUs (1 free)" }]);
 });
 
 Deno.test("scheduler: while a run waits for its GPUs nobody behind it takes one, but runs without GPUs pass", () => {
-  const waiting = [run("r1", mandatory(3)), run("r2", mandatory(1)), run("r3"), run("r4", { gpusRequested: 1 })];
+  const waiting = [
+    run("r1", mandatory(3)),
+    run("r2", mandatory(1)),
+    run("r3"),
+    run("r4", { gpusRequested: 1 }),
+  ];
   const { start, queue } = schedule(waiting, { ...ROOM, freeSlots: [0, 1] });
   assert.deepEqual(start, [{ runId: "r3", slots: [] }, { runId: "r4", slots: [] }]);
   assert.deepEqual(queue.map((q) => q.runId), ["r1", "r2"]);
@@ -110,7 +118,11 @@ Deno.test("scheduler: while the host's slots are not known, none is given away, 
 });
 
 Deno.test("scheduler: ranks of fair shares order runs of one priority", () => {
-  const waiting = [run("r1", { rank: 2 }), run("r2", { rank: 1 }), run("r3", { rank: 3, priority: 1 })];
+  const waiting = [
+    run("r1", { rank: 2 }),
+    run("r2", { rank: 1 }),
+    run("r3", { rank: 3, priority: 1 }),
+  ];
   assert.deepEqual(started(waiting).map((s) => s.runId), ["r3", "r2", "r1"]);
 });
 
@@ -123,7 +135,11 @@ Deno.test("scheduler: no owner gets more GPUs than one may have; the others' run
     run("r4", { ...mandatory(2), owner: "b" }),
     run("r5", a),
   ];
-  const { start, queue } = schedule(waiting, { ...ROOM, gpusOf: new Map([["a", 1]]), maxGpusPerUser: 2 });
+  const { start, queue } = schedule(waiting, {
+    ...ROOM,
+    gpusOf: new Map([["a", 1]]),
+    maxGpusPerUser: 2,
+  });
   assert.deepEqual(start, [
     { runId: "r3", slots: [] },
     { runId: "r4", slots: [0, 1] },

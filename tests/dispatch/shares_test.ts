@@ -14,7 +14,10 @@ import { Registry } from "../../src/registry/registry.ts";
 const HOUR = 3_600_000;
 const halfLifeMs = 168 * HOUR;
 const near = (found: number | undefined, expected: number) =>
-  assert.ok(Math.abs(found! - expected) <= 1e-9 * Math.abs(expected) + 1e-6, `${found} is not ${expected}`);
+  assert.ok(
+    Math.abs(found! - expected) <= 1e-9 * Math.abs(expected) + 1e-6,
+    `${found} is not ${expected}`,
+  );
 
 Deno.test("shares: use halves after each half-life, and does not depend on when or in which order it is entered", () => {
   const ran = (owner: string, from: number, to: number | null, units = 1) => ({
@@ -54,9 +57,18 @@ const waiting = (ids: string, fields: Partial<Ranked> = {}): Ranked[] =>
     gpusRequested: 0,
     ...fields,
   }));
-const order = (runs: Ranked[], uses: Record<string, number> = {}, weights: Record<string, number> = {}) => {
-  const found = ranks(runs, new Map(Object.entries(uses)), { weights: new Map(Object.entries(weights)), halfLifeMs });
-  return runs.toSorted((a, b) => b.priority - a.priority || found.get(a.runId)! - found.get(b.runId)!)
+const order = (
+  runs: Ranked[],
+  uses: Record<string, number> = {},
+  weights: Record<string, number> = {},
+) => {
+  const found = ranks(runs, new Map(Object.entries(uses)), {
+    weights: new Map(Object.entries(weights)),
+    halfLifeMs,
+  });
+  return runs.toSorted((a, b) =>
+    b.priority - a.priority || found.get(a.runId)! - found.get(b.runId)!
+  )
     .map(({ runId }) => runId).join(" ");
 };
 
@@ -70,7 +82,10 @@ Deno.test("shares: who has used least comes first; owners with equal use take tu
       ["a1 a2 a3", { a: 5 }, {}, "a1 a2 a3"],
     ] as [string, Record<string, number>, Record<string, number>, string][]
   ) assert.equal(order(waiting(runs), uses, weights), expected);
-  const big = [...waiting("a1", { gpusRequested: 4 }), ...waiting("a2 b1 b2 b3 b4 b5", { createdAt: 9 })];
+  const big = [
+    ...waiting("a1", { gpusRequested: 4 }),
+    ...waiting("a2 b1 b2 b3 b4 b5", { createdAt: 9 }),
+  ];
   assert.equal(order(big), "a1 b1 b2 b3 b4 a2 b5", "four GPUs count as four runs");
   const urgent = [...waiting("a1 b1"), ...waiting("a9", { priority: 1 })];
   assert.equal(order(urgent), "a9 b1 a1", "priority is first, and counts as use");
@@ -89,7 +104,9 @@ Deno.test("shares: sweeps of one owner take turns, by what runs of them; other r
   }
   const ranked = (running: ReadonlyMap<string, number>) => {
     const found = ranks([...s, ...t], new Map(), { weights: new Map(), halfLifeMs }, running);
-    return [...s, ...t].toSorted((x, y) => found.get(x.runId)! - found.get(y.runId)!).map(({ runId }) => runId).join(
+    return [...s, ...t].toSorted((x, y) => found.get(x.runId)! - found.get(y.runId)!).map((
+      { runId },
+    ) => runId).join(
       " ",
     );
   };
@@ -118,7 +135,8 @@ Deno.test("submitter: the daemon says who submitted a run, whatever the config s
   assert.equal(prepared("", "bob"), "");
 });
 
-// -------------------------------------------------------------------------------------------------------------- engine
+// --------------------------------------------------------------------------------------------------------------
+// engine
 
 const command = ["/bin/true"];
 const gpus = { requested: 1, mandatory: true };
@@ -141,7 +159,9 @@ Deno.test("--share: the owner who has used less is first, also after a restart o
   same.exit();
   await next.connect(bobs);
   assert.equal(next.row(again).state, "INIT");
-  const [attempt, ...others] = next.registry.attemptsSince(0).filter(({ owner }) => owner === "alice");
+  const [attempt, ...others] = next.registry.attemptsSince(0).filter(({ owner }) =>
+    owner === "alice"
+  );
   assert.deepEqual([attempt!.runId, others.length], [first, 0]);
   assert.ok(attempt!.to! >= attempt!.from);
 });
@@ -154,7 +174,10 @@ Deno.test("--max-gpus-per-user: a user's runs wait at the limit, and others' sta
   const [second, bobs] = [submit("alice"), submit("bob")];
   await f.connect(bobs);
   await until(
-    () => /^1 GPU \(alice has 1, and may have 1 at a time\)$/.test(f.engine.detail(f.row(second)).waitingFor),
+    () =>
+      /^1 GPU \(alice has 1, and may have 1 at a time\)$/.test(
+        f.engine.detail(f.row(second)).waitingFor,
+      ),
     {
       what: "the reason",
       state: () => f.engine.detail(f.row(second)).waitingFor,
@@ -165,7 +188,9 @@ Deno.test("--max-gpus-per-user: a user's runs wait at the limit, and others' sta
   const many = configOf({ command, gpus: { requested: 2, mandatory: true } });
   assert.throws(
     () => f.engine.submit(many, "", "alice"),
-    (e) => e instanceof MosaicError && e.code === "resource_exhausted" && /one user may have 1 GPUs/.test(e.message),
+    (e) =>
+      e instanceof MosaicError && e.code === "resource_exhausted" &&
+      /one user may have 1 GPUs/.test(e.message),
   );
 });
 
@@ -200,8 +225,15 @@ Deno.test("owner: of a run, of the runs within it, and of those that an earlier 
   db.close();
   const registry = Registry.open(path);
   try {
-    assert.deepEqual(["A", "B", "C"].map((id) => registry.require(id).owner), ["alice", "alice", ""]);
-    assert.deepEqual(registry.list({ owner: "alice" }, { limit: 9 }).runs.map(({ runId }) => runId), ["A"]);
+    assert.deepEqual(["A", "B", "C"].map((id) => registry.require(id).owner), [
+      "alice",
+      "alice",
+      "",
+    ]);
+    assert.deepEqual(
+      registry.list({ owner: "alice" }, { limit: 9 }).runs.map(({ runId }) => runId),
+      ["A"],
+    );
   } finally {
     registry.close();
     Deno.removeSync(path);

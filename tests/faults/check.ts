@@ -1,4 +1,6 @@
-/** The independent checker: what was printed against what is stored and what each subscriber saw. */
+/**
+ * The independent checker: what was printed against what is stored and what each subscriber saw.
+ */
 import { type Form, lineAt } from "./lines.ts";
 
 /** A stored record as the telemetry streams give it (docs/reference/telemetry.md). */
@@ -46,12 +48,25 @@ export function check(printed: Printed, stored: Stored): string[] {
     if (kind === "episode") expectedEpisodes.push(n);
   }
   const left = printed.emptied === true && (stored.losses ?? 0) > 0;
-  findings.push(...sequence("steps", stored.steps, expectedSteps, (r) => r.step_index!, printed, left));
-  findings.push(...sequence("episodes", stored.episodes, expectedEpisodes, (r) => r.episode_index!, printed, left));
+  findings.push(
+    ...sequence("steps", stored.steps, expectedSteps, (r) => r.step_index!, printed, left),
+  );
+  findings.push(
+    ...sequence(
+      "episodes",
+      stored.episodes,
+      expectedEpisodes,
+      (r) => r.episode_index!,
+      printed,
+      left,
+    ),
+  );
   for (const record of stored.steps) {
     const line = lineAt(printed.seed, record.step_index!, printed.form);
     if (line.kind !== "step") {
-      findings.push(`steps: seq ${record.seq} claims line ${record.step_index}, which is ${line.kind}`);
+      findings.push(
+        `steps: seq ${record.seq} claims line ${record.step_index}, which is ${line.kind}`,
+      );
     } else if (
       record.reward !== line.reward || record.agent_id !== line.agent ||
       JSON.stringify(record.observation) !== JSON.stringify(line.observation)
@@ -66,7 +81,9 @@ export function check(printed: Printed, stored: Stored): string[] {
   return findings.slice(0, 10);
 }
 
-/** What is wrong with a log that has text alone: it is what was printed, up to where the worker got. */
+/**
+ * What is wrong with a log that has text alone: it is what was printed, up to where the worker got.
+ */
 export function checkLog(printed: Printed, log: string): string[] {
   const { seed, lines, atLeast, complete, form } = printed;
   const texts = Array.from({ length: lines }, (_, i) => lineAt(seed, i + 1, form).text + "\n");
@@ -90,10 +107,13 @@ function sequence(
     const line = lineOf(record);
     while (mayLack && at < expected.length && expected[at]! < line) at++;
     if (line !== expected[at++]) {
-      return [`${kind}: seq ${record.seq} is line ${line}, but line ${expected[at - 1]} belongs there`];
+      return [
+        `${kind}: seq ${record.seq} is line ${line}, but line ${expected[at - 1]} belongs there`,
+      ];
     }
   }
-  const surely = expected.filter((n) => n <= (printed.complete ? printed.lines : printed.atLeast)).length;
+  const surely =
+    expected.filter((n) => n <= (printed.complete ? printed.lines : printed.atLeast)).length;
   return records.length < surely && !mayLack
     ? [`${kind}: ${records.length} stored of ${surely} that were surely printed`]
     : [];

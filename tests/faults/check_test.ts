@@ -13,9 +13,19 @@ function rightly(): Stored {
     const line = lineAt(printed.seed, n);
     if (line.kind === "step") {
       const { observation, reward, agent } = line;
-      stored.steps.push({ seq: stored.steps.length + 1, step_index: n, observation, reward, agent_id: agent });
+      stored.steps.push({
+        seq: stored.steps.length + 1,
+        step_index: n,
+        observation,
+        reward,
+        agent_id: agent,
+      });
     } else if (line.kind === "episode") {
-      stored.episodes.push({ seq: stored.episodes.length + 1, episode_index: n, total_reward: line.reward });
+      stored.episodes.push({
+        seq: stored.episodes.length + 1,
+        episode_index: n,
+        total_reward: line.reward,
+      });
     }
   }
   return stored;
@@ -74,7 +84,10 @@ Deno.test("checker: a subscriber's gap, repetition and early end are found", () 
 
 Deno.test("checker: a log is what was printed, as far as the worker got", () => {
   const ofDigits = { ...printed, form: "digits" as const };
-  const lines = Array.from({ length: printed.lines }, (_, i) => `${lineAt(printed.seed, i + 1, "digits").text}\n`);
+  const lines = Array.from(
+    { length: printed.lines },
+    (_, i) => `${lineAt(printed.seed, i + 1, "digits").text}\n`,
+  );
   const cut = lines.slice(0, 300).join("");
   assert.deepEqual(checkLog(ofDigits, lines.join("")), []);
   assert.deepEqual(checkLog({ ...ofDigits, atLeast: 290, complete: false }, cut), []);
@@ -97,5 +110,8 @@ Deno.test("the schedules that always run have every fault at least twice", () =>
   assert.ok(all.size >= 20, [...all].join());
   const short = SHORT_SHARES.flat().map(kindsOf);
   assert.equal(new Set(SHORT_SHARES.flat()).size, 15);
-  assert.deepEqual([...all].filter((kind) => short.filter((kinds) => kinds.has(kind)).length < 2), []);
+  assert.deepEqual(
+    [...all].filter((kind) => short.filter((kinds) => kinds.has(kind)).length < 2),
+    [],
+  );
 });

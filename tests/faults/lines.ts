@@ -1,4 +1,7 @@
-/** What the checking worker prints as its n-th line: a function of (seed, n) alone, so that a checker can tell it again. */
+/**
+ * What the checking worker prints as its n-th line: a function of (seed, n) alone, so that a
+ * checker can tell it again.
+ */
 import { Random } from "./random.ts";
 
 export type Line =
@@ -19,7 +22,8 @@ const GARBAGE = [
 ];
 
 /**
- * - `digits`: text alone, and observations that do not compress: such a log is thinned when its run has ended
+ * - `digits`: text alone, and observations that do not compress: such a log is thinned when its run
+ *   has ended
  * - `wide`: so large that the journal is given back while its run lives
  */
 export type Form = "mixed" | "digits" | "wide";
@@ -29,7 +33,11 @@ export function lineAt(seed: number, n: number, form: Form = "mixed"): Line {
   const roll = random.next();
   if (roll < 0.02) return { kind: "garbage", text: random.pick(GARBAGE) };
   if (roll < 0.025 && form !== "digits") {
-    return { kind: "garbage", text: "", bytes: new Uint8Array([0xff, 0xfe, 0x00, random.int(1, 9), 0x80]) };
+    return {
+      kind: "garbage",
+      text: "",
+      bytes: new Uint8Array([0xff, 0xfe, 0x00, random.int(1, 9), 0x80]),
+    };
   }
   if (roll < 0.06) {
     const reward = random.int(-100, 100) / 4;
@@ -50,7 +58,12 @@ export function lineAt(seed: number, n: number, form: Form = "mixed"): Line {
   if (roll < 0.07) {
     return {
       kind: "event",
-      text: JSON.stringify({ event: "heartbeat", payload: { n }, run_id: "R", timestamp: 1.7e9 + n }),
+      text: JSON.stringify({
+        event: "heartbeat",
+        payload: { n },
+        run_id: "R",
+        timestamp: 1.7e9 + n,
+      }),
     };
   }
   const agent = `agent-${random.int(0, 2)}`;

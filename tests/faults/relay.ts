@@ -44,7 +44,10 @@ export class Relay implements AsyncDisposable {
     try {
       outer = await Deno.connect(this.#target);
       this.#open.add(outer);
-      await Promise.all([inner.readable.pipeTo(outer.writable), outer.readable.pipeTo(inner.writable)]);
+      await Promise.all([
+        inner.readable.pipeTo(outer.writable),
+        outer.readable.pipeTo(inner.writable),
+      ]);
     } catch {
       // Cut, or nobody listens at the other end: the peers find out by the closed connection.
     } finally {

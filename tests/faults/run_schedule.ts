@@ -84,7 +84,9 @@ async function subscribe<I extends DescMessage, O extends DescMessage>(
 ): Promise<void> {
   while (!signal.aborted) {
     try {
-      for await (const message of client.stream(method, requestSince(BigInt(seen.at(-1) ?? 0)), signal)) {
+      for await (
+        const message of client.stream(method, requestSince(BigInt(seen.at(-1) ?? 0)), signal)
+      ) {
         seen.push(...seqsOf(message));
       }
       return;
@@ -99,7 +101,11 @@ export async function runSchedule(seed: number): Promise<Verdict> {
   const schedule = scheduleOf(seed);
   using stage = new Stage();
   const disk = stage.diskIfAllowed(`${stage.stateDir}/telemetry`, "64m");
-  const daemon = await TestDaemon.start({ gpus: "2", args: ["--grace", "2"], stateDir: stage.stateDir });
+  const daemon = await TestDaemon.start({
+    gpus: "2",
+    args: ["--grace", "2"],
+    stateDir: stage.stateDir,
+  });
   const client = connect({ target: daemon.target });
   const relay = new Relay(daemon.address);
   const stopSubscribers = new AbortController();
@@ -136,35 +142,64 @@ export async function runSchedule(seed: number): Promise<Verdict> {
       const ended = await until(async () => {
         const now = await patiently(client, Mosaic.method.getRun, { run: run.runId });
         return ENDED.has(now.state) ? now : undefined;
-      }, { what: `run ${i} to end`, timeoutMs: STUCK_MS, state: () => lastState(client, run.runId) });
+      }, {
+        what: `run ${i} to end`,
+        timeoutMs: STUCK_MS,
+        state: () => lastState(client, run.runId),
+      });
       const complete = natural(ended, run.plan);
       if (!complete && !run.killed && !run.cancelled) {
-        findings.push(`run ${i}: ended ${ended.state} (${ended.reason}), its worker with code ${run.plan.exitCode}`);
+        findings.push(
+          `run ${i}: ended ${ended.state} (${ended.reason}), its worker with code ${run.plan.exitCode}`,
+        );
       }
       const stored = {
         steps: await readAll(client, run.runId, "steps"),
         episodes: await readAll(client, run.runId, "episodes"),
-        losses: (await readAll(client, run.runId, "events")).filter(({ event }) => event === "journal_lost").length,
+        losses: (await readAll(client, run.runId, "events")).filter(({ event }) =>
+          event === "journal_lost"
+        ).length,
       };
       const atLeast = Number(readTextIfThere(run.ledger) ?? 0);
       const { lines, form } = run.plan;
       // What the child of an outlived worker prints ends somewhere.
       const isWhole = complete && run.plan.outlived !== true;
-      const printed = { seed: run.seed, lines, atLeast, complete: isWhole, emptied: run.emptied, form };
-      findings.push(...check(printed, stored).map((finding) => `run ${i}: ${finding}`));
-      await withinReason(subscribers[i]!, `run ${i}: the subscriber's stream did not end`, findings);
+      const printed = {
+        seed: run.seed,
+        lines,
+        atLeast,
+        complete: isWhole,
+        emptied: run.emptied,
+        form,
+      };
+      findings.push(
+        ...check(printed, stored).map((finding) =>
+          `run ${i}: ${finding}`
+        ),
+      );
+      await withinReason(
+        subscribers[i]!,
+        `run ${i}: the subscriber's stream did not end`,
+        findings,
+      );
       findings.push(...checkSeen(`run ${i}: subscriber`, seen[i]!, stored.steps.length));
       if (i === 0) {
-        await until(() => seenOriginal.length >= stored.steps.length, { what: "the original's subscriber" })
+        await until(() => seenOriginal.length >= stored.steps.length, {
+          what: "the original's subscriber",
+        })
           .catch((error) => findings.push(messageOf(error)));
         findings.push(...checkSeen("original's subscriber", seenOriginal, stored.steps.length));
       }
     }
-    await until(() => processesOf(daemon.stateDir).every((p) => p.pid === daemon.pid), { what: "processes to be gone" })
+    await until(() => processesOf(daemon.stateDir).every((p) => p.pid === daemon.pid), {
+      what: "processes to be gone",
+    })
       .catch(() =>
         findings.push(
           `left running: ${
-            processesOf(daemon.stateDir).filter((p) => p.pid !== daemon.pid).map((p) => p.command.slice(0, 200))
+            processesOf(daemon.stateDir).filter((p) => p.pid !== daemon.pid).map((p) =>
+              p.command.slice(0, 200)
+            )
               .join("; ")
           }`,
         )
@@ -176,7 +211,9 @@ export async function runSchedule(seed: number): Promise<Verdict> {
       await deleteKilled(runs.at(-1)!.runId, schedule.deleteKilledAfterMs, client, daemon);
     }
     const host = await patiently(client, Mosaic.method.getHost, {});
-    for (const gpu of host.gpus) if (gpu.runId !== "") findings.push(`GPU ${gpu.slot} is still held by ${gpu.runId}`);
+    for (const gpu of host.gpus) {
+      if (gpu.runId !== "") findings.push(`GPU ${gpu.slot} is still held by ${gpu.runId}`);
+    }
   } catch (error) {
     findings.push(error instanceof Error ? error.stack ?? error.message : String(error));
   } finally {
@@ -219,7 +256,12 @@ async function submitAll(
       command: [],
       gpus: { requested: i === 0 ? 1 : 0, mandatory: true },
       metadata: {
-        worker: { script: Deno.execPath(), arguments: args, use_grpc: false, grpc_target: relay.address },
+        worker: {
+          script: Deno.execPath(),
+          arguments: args,
+          use_grpc: false,
+          grpc_target: relay.address,
+        },
       },
     });
     const { runId } = await client.unary(TrainerService.method.submitRun, { configJson });
@@ -242,7 +284,8 @@ async function inflict(
   relay: Relay,
   disk: SmallDisk | undefined,
 ): Promise<void> {
-  const detail = (run: number) => patiently(client, Mosaic.method.getRun, { run: runs[run]!.runId });
+  const detail = (run: number) =>
+    patiently(client, Mosaic.method.getRun, { run: runs[run]!.runId });
   const started = (run: number) =>
     until(async () => {
       const now = await detail(run);
@@ -306,7 +349,9 @@ async function inflict(
     }
     case "remove-place": {
       const { lockFile, daemonJson } = daemon.layout;
-      for (const path of [lockFile, daemonJson, daemon.target.replace(/^unix:/, "")]) removeIfThere(path);
+      for (const path of [lockFile, daemonJson, daemon.target.replace(/^unix:/, "")]) {
+        removeIfThere(path);
+      }
       return await killProxy(fault.run);
     }
     case "fill-disk":
@@ -318,7 +363,9 @@ async function inflict(
       await daemon.kill9();
       const told = await squat([daemon.address, daemon.http], fault.forMs);
       await daemon.restart();
-      if (/authorization|bearer/i.test(told)) throw new Error(`a squatter was told a token: ${told.slice(0, 500)}`);
+      if (/authorization|bearer/i.test(told)) {
+        throw new Error(`a squatter was told a token: ${told.slice(0, 500)}`);
+      }
       return;
     }
     case "damage-page": {
@@ -346,13 +393,18 @@ async function inflict(
 function journalOf(daemon: TestDaemon, runId: string): { logs: string; journal: string } {
   const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, runId)).find(isDirectory);
   const logs = `${directory}/logs`;
-  return { logs, journal: [...Deno.readDirSync(logs)].find(({ name }) => name.endsWith(".stdout.log"))!.name };
+  return {
+    logs,
+    journal: [...Deno.readDirSync(logs)].find(({ name }) => name.endsWith(".stdout.log"))!.name,
+  };
 }
 
 function repairAll(stateDir: string): void {
   const { repaired, remaining } = repair(stateDir);
   const left = remaining.filter(({ severity }) => severity === "error");
-  if (left.length > 0) throw new Error(`doctor --repair left: ${JSON.stringify({ repaired, left })}`);
+  if (left.length > 0) {
+    throw new Error(`doctor --repair left: ${JSON.stringify({ repaired, left })}`);
+  }
 }
 
 /** Listens where the daemon did. @returns all that was sent there */
@@ -371,7 +423,9 @@ async function squat(addresses: string[], forMs: number): Promise<string> {
   const ends = listeners.map(async (listener) => {
     for await (const connection of listener) {
       const read = async () => {
-        for await (const bytes of connection.readable) told += new TextDecoder("latin1").decode(bytes);
+        for await (const bytes of connection.readable) {
+          told += new TextDecoder("latin1").decode(bytes);
+        }
       };
       read().catch(() => {});
     }
@@ -410,7 +464,10 @@ async function cutPower(daemon: TestDaemon, downMs: number): Promise<void> {
   await daemon.restart();
 }
 
-/** Power failures while a log is thinned and after it, which cost neither a step nor a line. @returns what was wrong */
+/**
+ * Power failures while a log is thinned and after it, which cost neither a step nor a line.
+ * @returns what was wrong
+ */
 async function cutWhileThinning(
   { runId, plan, seed, ledger }: RunUnderTest,
   afterMs: number,
@@ -423,7 +480,10 @@ async function cutWhileThinning(
   const printed = { seed, lines, atLeast, complete: natural(ended, plan), form };
   const findings: string[] = [];
   const look = async (when: string) => {
-    const stored = { steps: await readAll(client, runId, "steps"), episodes: await readAll(client, runId, "episodes") };
+    const stored = {
+      steps: await readAll(client, runId, "steps"),
+      episodes: await readAll(client, runId, "episodes"),
+    };
     const wrong = [...check(printed, stored), ...checkLog(printed, await readLog(client, runId))];
     findings.push(...wrong.map((finding) => `thinned run, ${when}: ${finding}`));
   };
@@ -460,8 +520,16 @@ async function readLog(client: MosaicClient, run: string): Promise<string> {
   }
 }
 
-/** The daemon is killed in the middle of it; the deletion is finished all the same, and asking again is no error before. */
-async function deleteKilled(run: string, afterMs: number, client: MosaicClient, daemon: TestDaemon): Promise<void> {
+/**
+ * The daemon is killed in the middle of it; the deletion is finished all the same, and asking again
+ * is no error before.
+ */
+async function deleteKilled(
+  run: string,
+  afterMs: number,
+  client: MosaicClient,
+  daemon: TestDaemon,
+): Promise<void> {
   const asked = client.unary(Mosaic.method.deleteRun, { run, forever: true }).catch(() => {});
   await pause(afterMs);
   await daemon.kill9();
@@ -477,7 +545,9 @@ async function deleteKilled(run: string, afterMs: number, client: MosaicClient, 
       throw error;
     }
     // Nothing had begun: then it is asked for again.
-    if (!hadBegun) await client.unary(Mosaic.method.deleteRun, { run, forever: true }).catch(() => {});
+    if (!hadBegun) {
+      await client.unary(Mosaic.method.deleteRun, { run, forever: true }).catch(() => {});
+    }
     return false;
   }, { what: "the deletion to be finished" });
   if (hasFiles()) throw new Error("a deleted run has left its files");
@@ -510,10 +580,16 @@ async function readAll(client: MosaicClient, run: string, kind: string): Promise
 }
 
 function jsonLines(bytes: Uint8Array): StoredRecord[] {
-  return new TextDecoder().decode(bytes).split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+  return new TextDecoder().decode(bytes).split("\n").filter((line) => line !== "").map((line) =>
+    JSON.parse(line)
+  );
 }
 
-async function withinReason(work: Promise<void>, finding: string, findings: string[]): Promise<void> {
+async function withinReason(
+  work: Promise<void>,
+  finding: string,
+  findings: string[],
+): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<"late">((resolve) => timer = setTimeout(() => resolve("late"), 60_000));
   const result = await Promise.race([work.then(() => "done", (error) => messageOf(error)), late]);
@@ -523,7 +599,9 @@ async function withinReason(work: Promise<void>, finding: string, findings: stri
 
 async function lastState(client: MosaicClient, run: string): Promise<string> {
   const now = await client.unary(Mosaic.method.getRun, { run }).catch(() => undefined);
-  return now === undefined ? "unknown: the daemon does not answer" : `${now.state} ${now.reason} ${now.waitingFor}`;
+  return now === undefined
+    ? "unknown: the daemon does not answer"
+    : `${now.state} ${now.reason} ${now.waitingFor}`;
 }
 
 function gather(daemon: TestDaemon): string {

@@ -1,7 +1,8 @@
 /**
- * The checking worker: prints lines 1 … N of `lineAt(seed, n)` in bursts, and after each write notes in the ledger how
- * many lines it has surely printed. Arguments: SEED N LEDGER EXIT_CODE PAUSE_MS FORM FROM CHILD_FROM: at line CHILD_FROM (0:
- * never) it leaves the rest to a child and ends.
+ * The checking worker: prints lines 1 … N of `lineAt(seed, n)` in bursts, and after each write
+ * notes in the ledger how many lines it has surely printed. Arguments: SEED N LEDGER EXIT_CODE
+ * PAUSE_MS FORM FROM CHILD_FROM: at line CHILD_FROM (0: never) it leaves the rest to a child and
+ * ends.
  */
 import { joinedBytes } from "../../src/base/text/joined_bytes.ts";
 import { type Form, lineAt } from "./lines.ts";
@@ -28,13 +29,16 @@ for (let n = Number(Deno.args[6]); n <= count;) {
   if (childFrom > 0 && n >= childFrom) {
     const script = new URL(import.meta.url).pathname;
     const args = ["run", "-A", "--no-check", script, ...Deno.args.slice(0, 6), String(n), "0"];
-    new Deno.Command(Deno.execPath(), { args, stdin: "null", stdout: "inherit", stderr: "inherit" }).spawn().unref();
+    new Deno.Command(Deno.execPath(), { args, stdin: "null", stdout: "inherit", stderr: "inherit" })
+      .spawn().unref();
     break;
   }
   const parts: Uint8Array[] = [];
   for (let burst = random.int(1, 60); burst > 0 && n <= count; burst--, n++) {
     const line = lineAt(seed, n, form);
-    parts.push(line.kind === "garbage" && line.bytes !== undefined ? line.bytes : encoder.encode(line.text));
+    parts.push(
+      line.kind === "garbage" && line.bytes !== undefined ? line.bytes : encoder.encode(line.text),
+    );
     parts.push(encoder.encode("\n"));
   }
   const bytes = joinedBytes(parts);

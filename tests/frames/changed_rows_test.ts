@@ -1,11 +1,16 @@
-/** Pictures sent as changed rows: what the page completes is the picture that the environment drew. */
+/**
+ * Pictures sent as changed rows: what the page completes is the picture that the environment drew.
+ */
 import assert from "node:assert/strict";
 import { ChangedRows, completed, KeptPictures } from "../../src/frames/changed_rows.ts";
 
 function shown() {
   const changed = new ChangedRows(new KeptPictures(Infinity));
   let before: Uint8Array | undefined;
-  return (size: { width: number; height: number; channels: number }, pixels: Uint8Array<ArrayBuffer>) => {
+  return (
+    size: { width: number; height: number; channels: number },
+    pixels: Uint8Array<ArrayBuffer>,
+  ) => {
     const sent = changed.next({ ...size, pixels });
     before = completed(before, size, sent.rows, sent.pixels.slice());
     return { rows: sent.rows, bytes: sent.pixels.length, whole: before };
@@ -19,9 +24,17 @@ Deno.test("changed rows: only these are sent, close ones together; a picture of 
   assert.deepEqual(show(size, pixels), { rows: null, bytes: 240, whole: pixels });
   assert.deepEqual(show(size, pixels), { rows: [], bytes: 0, whole: pixels });
   for (const row of [2, 4, 5, 12, 19]) pixels[row * 12 + 11] = row;
-  assert.deepEqual(show(size, pixels), { rows: [[2, 4], [12, 1], [19, 1]], bytes: 72, whole: pixels });
+  assert.deepEqual(show(size, pixels), {
+    rows: [[2, 4], [12, 1], [19, 1]],
+    bytes: 72,
+    whole: pixels,
+  });
   const tall = new Uint8Array(8 * 10 * 3).fill(7);
-  assert.deepEqual(show({ width: 8, height: 10, channels: 3 }, tall), { rows: null, bytes: 240, whole: tall });
+  assert.deepEqual(show({ width: 8, height: 10, channels: 3 }, tall), {
+    rows: null,
+    bytes: 240,
+    whole: tall,
+  });
 });
 
 Deno.test("changed rows: random changes of random pictures, of rows of any number of bytes, from any place of a buffer", () => {
@@ -62,7 +75,12 @@ Deno.test("changed rows: a picture that has changed in very many places is sent 
 
 Deno.test("changed rows: where no more may be kept, pictures are sent whole; what was kept of others makes space", () => {
   const kept = new KeptPictures(100);
-  const picture = (height: number) => ({ width: 4, height, channels: 3, pixels: new Uint8Array(12 * height) });
+  const picture = (height: number) => ({
+    width: 4,
+    height,
+    channels: 3,
+    pixels: new Uint8Array(12 * height),
+  });
   const [first, second] = [new ChangedRows(kept), new ChangedRows(kept)];
   first.next(picture(5));
   assert.deepEqual(first.next(picture(5)).rows, []);

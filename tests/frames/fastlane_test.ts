@@ -85,7 +85,9 @@ Deno.test("ring: frames one after the other are one read each, also in a ring th
     return [read, pixels.length, pixels.every((value) => value === n), reads];
   };
   assert.deepEqual(await next(1), [1, WIDTH * HEIGHT * 3, true, 2]);
-  for (let n = 2; n <= 6; n++) assert.deepEqual(await next(n), [n, WIDTH * HEIGHT * 3, true, n + 1]);
+  for (let n = 2; n <= 6; n++) {
+    assert.deepEqual(await next(n), [n, WIDTH * HEIGHT * 3, true, n + 1]);
+  }
   ring = new Ring(4);
   assert.deepEqual(await next(7), [7, WIDTH * HEIGHT * 4, true, 9]);
 });
@@ -148,7 +150,11 @@ Deno.test("ring: what is written is read, in any state a reader may find it; the
     assert.deepEqual([...pixels], Array(8).fill(n));
   }
   put(INVALIDATION);
-  put(ringFrame(shape, 1, new Uint8Array(8), { reward: 0, rollingReturn: 0, stepsPerSecond: 0 }).at(-1)!);
+  put(
+    ringFrame(shape, 1, new Uint8Array(8), { reward: 0, rollingReturn: 0, stepsPerSecond: 0 }).at(
+      -1,
+    )!,
+  );
   assert.equal(await reader.next(), undefined);
   assert.equal(ringShape(1, 1, 3).capacity, 128);
   assert.ok(ringShape(640, 480, 3).bytes <= 17 << 20);
@@ -167,17 +173,36 @@ Deno.test("ring: a run's are its own and its parts', by name", () => {
 
 Deno.test("payload: rgb numbers of 1, 3 and 4 channels; what is no picture is none", () => {
   const of = (payload: unknown) => {
-    const picture = pictureOfPayload(typeof payload === "string" ? payload : JSON.stringify(payload));
+    const picture = pictureOfPayload(
+      typeof payload === "string" ? payload : JSON.stringify(payload),
+    );
     return picture && [picture.width, picture.height, picture.channels, ...picture.pixels];
   };
-  assert.deepEqual(of({ mode: "rgb", rgb: [[[1, 2, 3], [4, 5, 300]]] }), [2, 1, 3, 1, 2, 3, 4, 5, 255]);
+  assert.deepEqual(of({ mode: "rgb", rgb: [[[1, 2, 3], [4, 5, 300]]] }), [
+    2,
+    1,
+    3,
+    1,
+    2,
+    3,
+    4,
+    5,
+    255,
+  ]);
   assert.deepEqual(of({ RGB: [[[9, 8, 7, 6]]], width: 1 }), [1, 1, 4, 9, 8, 7, 6]);
   assert.deepEqual(of({ rgb: [[7], [8]] }), [1, 2, 3, 7, 7, 7, 8, 8, 8]);
   assert.deepEqual(of('{"rgb": [[[1.9, -4, 2e2]]]}'), [1, 1, 3, 1, 0, 2]);
   for (
-    const none of [{ grid: [[1]] }, { rgb: [] }, { rgb: [[[1, 2]]] }, { rgb: "x" }, '{"rgb":[[[1,2,3]', {
-      rgb: [[["a"]]],
-    }]
+    const none of [
+      { grid: [[1]] },
+      { rgb: [] },
+      { rgb: [[[1, 2]]] },
+      { rgb: "x" },
+      '{"rgb":[[[1,2,3]',
+      {
+        rgb: [[["a"]]],
+      },
+    ]
   ) {
     assert.equal(of(none), undefined, JSON.stringify(none));
   }

@@ -1,4 +1,7 @@
-/** Frames of running environments: a ring that a process writes, payloads of steps, and the wall in a real browser. */
+/**
+ * Frames of running environments: a ring that a process writes, payloads of steps, and the wall in
+ * a real browser.
+ */
 import assert from "node:assert/strict";
 import { PageLiveFrame } from "../../src/registry/contract.ts";
 import { createApp } from "../../src/ui/app.ts";
@@ -20,11 +23,18 @@ class RingOf implements Disposable {
 
   constructor(id: string) {
     this.path = `/dev/shm/${ringName(id)}`;
-    this.#file = Deno.openSync(this.path, { createNew: true, read: true, write: true, mode: 0o600 });
+    this.#file = Deno.openSync(this.path, {
+      createNew: true,
+      read: true,
+      write: true,
+      mode: 0o600,
+    });
     const bytes = new Uint8Array(80 + CAPACITY * SLOT);
     bytes.set(new TextEncoder().encode("FLAN"));
     const view = new DataView(bytes.buffer);
-    [1, 0, CAPACITY, SLOT, FRAME, WIDTH, HEIGHT, 3].forEach((value, i) => view.setUint32(4 + i * 4, value, true));
+    [1, 0, CAPACITY, SLOT, FRAME, WIDTH, HEIGHT, 3].forEach((value, i) =>
+      view.setUint32(4 + i * 4, value, true)
+    );
     this.#write(0, bytes);
   }
 
@@ -32,7 +42,9 @@ class RingOf implements Disposable {
   paint(color: number, row?: { at: number; color: number }): void {
     const n = ++this.#n;
     const slot = new Uint8Array(SLOT).fill(color);
-    if (row !== undefined) slot.fill(row.color, 16 + row.at * WIDTH * 3, 16 + (row.at + 1) * WIDTH * 3);
+    if (row !== undefined) {
+      slot.fill(row.color, 16 + row.at * WIDTH * 3, 16 + (row.at + 1) * WIDTH * 3);
+    }
     const view = new DataView(slot.buffer);
     view.setBigUint64(0, BigInt(2 * n + 2), true);
     view.setUint32(8, FRAME, true);
@@ -66,7 +78,9 @@ async function* frameMessages(body: ReadableStream<Uint8Array>) {
       if (have.length < end) break;
       if (end > 4) {
         const text = 8 + view.getUint32(4, true);
-        const head = PageLiveFrame.parse(JSON.parse(new TextDecoder().decode(have.subarray(8, text))));
+        const head = PageLiveFrame.parse(
+          JSON.parse(new TextDecoder().decode(have.subarray(8, text))),
+        );
         yield { head, pixels: have.slice(text, end) };
       }
       have = have.subarray(end);
@@ -75,7 +89,11 @@ async function* frameMessages(body: ReadableStream<Uint8Array>) {
 }
 
 /** A run id that no other test has: rings of all tests are in one directory. */
-const own = () => `01HZZZ${crypto.randomUUID().replaceAll("-", "").slice(0, 20).toUpperCase()}`.replace(/[ILOU]/g, "0");
+const own = () =>
+  `01HZZZ${crypto.randomUUID().replaceAll("-", "").slice(0, 20).toUpperCase()}`.replace(
+    /[ILOU]/g,
+    "0",
+  );
 
 Deno.test({
   name: "wall: rings and payloads of what runs are drawn; while nobody looks, nothing is read",
@@ -86,7 +104,8 @@ Deno.test({
   await using core = new PlayedEngine();
   const server = servePage(core);
   const browser = await launch(chromiumPath()!);
-  const watchers = () => core.activity.subscribers.following().find((c) => c.stream === "frames")?.subscribers ?? 0;
+  const watchers = () =>
+    core.activity.subscribers.following().find((c) => c.stream === "frames")?.subscribers ?? 0;
   try {
     const { page, errors } = await openPage(browser);
     const films = core.begun(core.add("films", { runId: own() }).runId);
@@ -114,7 +133,13 @@ Deno.test({
         part.paint(color);
         quiet.paint(color);
         core.addEpisode(prints.runId, 1, () => '{"rgb":[[[9,8,7],[1,2,3]]]}');
-        core.addEpisode(ends.runId, 1, undefined, Date.now(), '{"render_payload":{"rgb":[[[3,2,1]]]}}');
+        core.addEpisode(
+          ends.runId,
+          1,
+          undefined,
+          Date.now(),
+          '{"render_payload":{"rgb":[[[3,2,1]]]}}',
+        );
       };
       await until(async () => {
         paint();
@@ -123,8 +148,12 @@ Deno.test({
         what: "five environments, one of a run that has printed nothing",
         state: () => page.locator(".wall").innerHTML(),
       });
-      await until(async () => await pixel(prints.runId) === "9,8,7,255", { what: "a payload to be drawn" });
-      await until(async () => await pixel(ends.runId) === "3,2,1,255", { what: "an episode's payload to be drawn" });
+      await until(async () => await pixel(prints.runId) === "9,8,7,255", {
+        what: "a payload to be drawn",
+      });
+      await until(async () => await pixel(ends.runId) === "3,2,1,255", {
+        what: "an episode's payload to be drawn",
+      });
       for (const ring of [films.runId, `${films.runId}-w1`]) {
         await until(async () => await pixel(ring) === `${color},${color},${color},255`, {
           what: `${ring} to be drawn`,
@@ -139,10 +168,14 @@ Deno.test({
       // Only a row changes: the others stay as they were.
       const rows = (of: string) =>
         page.locator(`[data-of="${of}"] canvas`).evaluate((e) =>
-          [0, 2, 3].map((y) => (e as HTMLCanvasElement).getContext("2d")!.getImageData(0, y, 1, 1).data[0]).join()
+          [0, 2, 3].map((y) =>
+            (e as HTMLCanvasElement).getContext("2d")!.getImageData(0, y, 1, 1).data[0]
+          ).join()
         );
       ring.paint(color, { at: 2, color: 250 });
-      await until(async () => await rows(films.runId) === `${color},250,${color}`, { what: "one row to change" });
+      await until(async () => await rows(films.runId) === `${color},250,${color}`, {
+        what: "one row to change",
+      });
 
       // Steps back through what came, while nothing more comes.
       const tile = page.locator(`[data-of="${films.runId}"]`);
@@ -154,7 +187,9 @@ Deno.test({
       const newest = await tile.getAttribute("data-frame");
       paint();
       await tile.locator("input").fill("0");
-      await until(async () => await tile.getAttribute("data-frame") !== newest, { what: "an earlier frame" });
+      await until(async () => await tile.getAttribute("data-frame") !== newest, {
+        what: "an earlier frame",
+      });
       assert.match(await tile.locator(".sub").textContent() ?? "", /s\sback$/);
       await page.locator("nav a", { hasText: "Runs" }).click();
       await until(() => watchers() === 0, { what: "nobody to watch" });
@@ -174,7 +209,9 @@ Deno.test("frames: of a ring only the rows that have changed are sent", async ()
   const run = core.begun(core.add("films", { runId: own() }).runId);
   using ring = new RingOf(run.runId);
   ring.paint(1);
-  const answer = await app.fetch(new Request(`http://127.0.0.1:8055/api/frames/live?of=${run.runId}`));
+  const answer = await app.fetch(
+    new Request(`http://127.0.0.1:8055/api/frames/live?of=${run.runId}`),
+  );
   const messages = frameMessages(answer.body!);
   const next = async () => (await messages.next()).value!;
   const whole = await next();

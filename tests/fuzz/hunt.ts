@@ -1,7 +1,8 @@
 /**
- * Gives a reader inputs of many shapes. A finding is an error that the reader does not take for one of its own, or time that
- * grows faster than the input. The machines that run this are busy, so no finding depends on one measurement: time counts
- * only if the same shape, eight times as long, takes more than `GROWTH` times as long in each of several tries.
+ * Gives a reader inputs of many shapes. A finding is an error that the reader does not take for one
+ * of its own, or time that grows faster than the input. The machines that run this are busy, so no
+ * finding depends on one measurement: time counts only if the same shape, eight times as long,
+ * takes more than `GROWTH` times as long in each of several tries.
  */
 import { changed, Choices, type Shape, shapeOf } from "./shapes.ts";
 
@@ -13,7 +14,10 @@ export interface Target {
   forms: readonly ((text: string) => Uint8Array)[];
   /** Valid inputs. */
   samples: readonly Uint8Array[];
-  /** Inputs have at most 64 KiB, and a library reads them whose time grows faster: only the time per byte counts. */
+  /**
+   * Inputs have at most 64 KiB, and a library reads them whose time grows faster: only the time per
+   * byte counts.
+   */
   isShort?: true;
   /** @throws for anything that is not one of the reader's own refusals */
   read: (input: Uint8Array) => void | Promise<void>;
@@ -64,8 +68,12 @@ export async function hunt(
     try {
       await target.read(input);
     } catch (error) {
-      const what = error instanceof Error ? `${error.name}: ${error.message.slice(0, 200)}` : String(error);
-      report.findings.push(`${input.length} bytes of ${name}: ${what}\n${(error as Error)?.stack ?? ""}`);
+      const what = error instanceof Error
+        ? `${error.name}: ${error.message.slice(0, 200)}`
+        : String(error);
+      report.findings.push(
+        `${input.length} bytes of ${name}: ${what}\n${(error as Error)?.stack ?? ""}`,
+      );
       return undefined;
     }
     const ms = performance.now() - begun;
@@ -102,7 +110,9 @@ export async function hunt(
         ms = await best(input, name);
         growth = Math.min(growth, ms / short);
         // A short input says little: what is slow enough already needs no second look.
-        if (growth > GROWTH && ms < SLOW_MS) growth = await best(form(shape.at(length * 8)), name) / ms;
+        if (growth > GROWTH && ms < SLOW_MS) {
+          growth = await best(form(shape.at(length * 8)), name) / ms;
+        }
       }
       const grows = growth > GROWTH && ms > LEAST_MS && !target.isShort;
       if (judge(input, ms, name) > TOO_SLOW * Math.max(nsPerByte, jsonCost()) || grows) {
@@ -113,7 +123,11 @@ export async function hunt(
     }
   };
   const until = performance.now() + seconds * 1000;
-  for (let round = 0; performance.now() < until && report.findings.length < MOST_FINDINGS; round++) {
+  for (
+    let round = 0;
+    performance.now() < until && report.findings.length < MOST_FINDINGS;
+    round++
+  ) {
     if (round % 2 === 1 && target.samples.length > 0) {
       const sample = choices.below(target.samples.length);
       const input = changed(choices, target.samples[sample]!);
@@ -136,7 +150,9 @@ export async function hunt(
 
 /** Nanoseconds per byte of a usual JSON text, at this moment on this machine. */
 function jsonCost(): number {
-  const text = JSON.stringify(Array.from({ length: 4000 }, (_, i) => ({ type: "step", step: i, reward: i / 7 })));
+  const text = JSON.stringify(
+    Array.from({ length: 4000 }, (_, i) => ({ type: "step", step: i, reward: i / 7 })),
+  );
   let least = Infinity;
   for (let i = 0; i < 7; i++) {
     const begun = performance.now();

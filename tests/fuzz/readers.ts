@@ -43,7 +43,14 @@ import {
 } from "../../src/sweeps/words.ts";
 import type { Core } from "../../src/dispatch/core/core.ts";
 import { conditionsOf, orderOf, type Searched } from "../../src/mlflow/search.ts";
-import { addRun, metricKey, type MlflowRun, prefixesOf, trackedOf, typedParameter } from "../../src/mlflow/tracked.ts";
+import {
+  addRun,
+  metricKey,
+  type MlflowRun,
+  prefixesOf,
+  trackedOf,
+  typedParameter,
+} from "../../src/mlflow/tracked.ts";
 import { buildBatch } from "../../src/proxy/delivery/batches.ts";
 import { recordsOf } from "../../src/readers/files/source_records.ts";
 import { Budget, fits, parseExpression } from "../../src/runs/query/expression.ts";
@@ -81,11 +88,24 @@ const JSON_TOKENS = [
   '"\\u0041",',
   "-Infinity,",
 ];
-const PYTHON_TOKENS = ["'a':", "np.float32(", "array([", "tensor(", "dtype=", "True,", "None,", "1_0", "<a ", "=="];
+const PYTHON_TOKENS = [
+  "'a':",
+  "np.float32(",
+  "array([",
+  "tensor(",
+  "dtype=",
+  "True,",
+  "None,",
+  "1_0",
+  "<a ",
+  "==",
+];
 
 /** Fails for a record whose texts nest deeper than text of others may, with what encloses them. */
 function requireShallow(json: string): void {
-  if (isTooDeep(json) && isTooDeep(json.slice(json.indexOf("[") + 1))) throw new Error("a record nests too deep");
+  if (isTooDeep(json) && isTooDeep(json.slice(json.indexOf("[") + 1))) {
+    throw new Error("a record nests too deep");
+  }
   JSON.stringify(JSON.parse(json));
 }
 
@@ -93,7 +113,10 @@ function requireShallow(json: string): void {
 function readFile(format: FormatName, bytes: Uint8Array): void {
   const reader = openFormat(format);
   for (let turns = 0; turns < 10_000; turns++) {
-    const { records, problems, again } = reader.read(bytes.subarray(reader.offset), { end: true, maxRecords: 2000 });
+    const { records, problems, again } = reader.read(bytes.subarray(reader.offset), {
+      end: true,
+      maxRecords: 2000,
+    });
     const failed = problems.find(({ detail }) => detail.startsWith("not readable"));
     if (failed !== undefined) throw new Error(failed.detail);
     const { events, episodes } = recordsOf(records, "file", CONTEXT, () => "media/file");
@@ -119,7 +142,9 @@ function eventFile(tag: string, put: (value: BinaryWriter) => void): Uint8Array 
 }
 
 const textTensor = (text: string) => (value: BinaryWriter) =>
-  value.tag(8, LengthDelimited).fork().tag(1, Varint).int32(7).tag(8, LengthDelimited).string(text.toWellFormed())
+  value.tag(8, LengthDelimited).fork().tag(1, Varint).int32(7).tag(8, LengthDelimited).string(
+    text.toWellFormed(),
+  )
     .join();
 
 function wandbFile(field: number, put: (record: BinaryWriter) => void): Uint8Array {
@@ -157,7 +182,8 @@ const nestedItem = (text: string) => (record: BinaryWriter) => {
 function nestedMessage(text: string): Uint8Array {
   let bytes = bytesOf("x");
   for (let i = 0; i < Math.min(2000, text.length); i++) {
-    bytes = new BinaryWriter().tag(1 + text.charCodeAt(i) % 20, LengthDelimited).bytes(bytes).finish() as typeof bytes;
+    bytes = new BinaryWriter().tag(1 + text.charCodeAt(i) % 20, LengthDelimited).bytes(bytes)
+      .finish() as typeof bytes;
   }
   return bytes;
 }
@@ -172,7 +198,10 @@ const events: Target = {
     (text) => eventFile("config", textTensor(text)),
     (text) => eventFile("args", textTensor(`a|b\n${text}`)),
     (text) => eventFile(text, (value) => value.tag(2, Bit32).float(1)),
-    (text) => joinedBytes(text.split("a", 4000).map((tag) => eventFile(tag, (value) => value.tag(2, Bit32).float(1)))),
+    (text) =>
+      joinedBytes(
+        text.split("a", 4000).map((tag) => eventFile(tag, (value) => value.tag(2, Bit32).float(1))),
+      ),
     (text) => frame(nestedMessage(text)),
     (text) => frame(groups(text)),
     (text) => frame(bytesOf(text)),
@@ -180,7 +209,10 @@ const events: Target = {
   ],
   samples: [
     joinedBytes([
-      ...Array.from({ length: 20 }, (_, i) => eventFile(`loss/${i}`, (value) => value.tag(2, Bit32).float(i))),
+      ...Array.from(
+        { length: 20 },
+        (_, i) => eventFile(`loss/${i}`, (value) => value.tag(2, Bit32).float(i)),
+      ),
       eventFile("config", textTensor("|param|value|\n|-|-|\n|lr|0.1|\n")),
     ]),
   ],
@@ -218,7 +250,8 @@ const csv: Target = {
     (text) => bytesOf(`step;loss\n${text}\n1;0,5\n`),
     (text) => bytesOf(`step,loss\n0,1\nstep,loss,${text}\n1,2\n`),
     // Thousands of columns above thousands of rows of texts.
-    (text) => bytesOf(`step${",a".repeat(text.length >> 2)}\n${"r,l\n".repeat(text.length >> 3)}${text}\n`),
+    (text) =>
+      bytesOf(`step${",a".repeat(text.length >> 2)}\n${"r,l\n".repeat(text.length >> 3)}${text}\n`),
   ],
   samples: ["sb3.monitor.csv", "sb3.progress.csv", "tune.progress.csv"].map(fixture),
   read: (bytes) => readFile("csv", bytes),
@@ -227,7 +260,17 @@ const csv: Target = {
 const textFile: Target = {
   name: "text-file",
   tokens: [
-    ...["loss: 0.3 ", "step 200 ", "Epoch 3/10 - ", "10%|## | 1/10 [", "\r", "[INFO] ", "acc=71% ", "1,000 ", "(0.3) "],
+    ...[
+      "loss: 0.3 ",
+      "step 200 ",
+      "Epoch 3/10 - ",
+      "10%|## | 1/10 [",
+      "\r",
+      "[INFO] ",
+      "acc=71% ",
+      "1,000 ",
+      "(0.3) ",
+    ],
     ...[
       "- ",
       "━━",
@@ -276,7 +319,9 @@ function readPrinted(bytes: Uint8Array): void {
   if (ends.at(-1) !== bytes.length - 1 && bytes.length > 0) ends.push(bytes.length);
   const chunk = { from: 0, to: bytes.length, lines: new Lines(bytes, ends), overlong: 0 };
   const { message } = buildBatch(chunk, { context: CONTEXT });
-  const failed = (message.malformedSamples ?? []).find((sample) => sample.startsWith("not readable"));
+  const failed = (message.malformedSamples ?? []).find((sample) =>
+    sample.startsWith("not readable")
+  );
   if (failed !== undefined) throw new Error(failed);
   for (const json of [message.eventsJson!, message.episodesJson!]) {
     if (json.length === 0) continue;
@@ -301,21 +346,40 @@ const printed: Target = {
   ],
   forms: [
     bytesOf,
-    ...["reward", "observation", "action", "info", "parameters", "x", "render_payload", "ts", "episode_id", "metadata"]
+    ...[
+      "reward",
+      "observation",
+      "action",
+      "info",
+      "parameters",
+      "x",
+      "render_payload",
+      "ts",
+      "episode_id",
+      "metadata",
+    ]
       .map(
         (field) => (text: string) => bytesOf(`{"type":"step","${field}":${text}}\n`),
       ),
-    (text) => bytesOf(`{"type":"step","reward":1,"observation_json":${JSON.stringify(text.toWellFormed())}}\n`),
+    (text) =>
+      bytesOf(
+        `{"type":"step","reward":1,"observation_json":${JSON.stringify(text.toWellFormed())}}\n`,
+      ),
     (text) => bytesOf(`{"type":"step","reward":"${text}"}\n`),
     (text) => bytesOf(`{"type":"parameters","payload":${text}}\n`),
-    (text) => bytesOf(`{"type":"parameters","payload":{"a":${JSON.stringify(text.toWellFormed())}}}\n`),
+    (text) =>
+      bytesOf(`{"type":"parameters","payload":{"a":${JSON.stringify(text.toWellFormed())}}}\n`),
     (text) => bytesOf(`{"type":"episode_end","metadata":${text},"reward":${text}}\n`),
     (text) => bytesOf(`{"type":"artifact","path":${JSON.stringify(text.toWellFormed())}}\n`),
     (text) => bytesOf(`{'loss': ${text}}\n`),
     (text) => bytesOf(`{"loss": ${text}}\n`),
     (text) => bytesOf(`global_step=1, loss=${text}\n`),
     (text) =>
-      bytesOf(`--------\n| ${text.replaceAll("\n", " ").slice(0, 250)} |\n`.repeat(Math.ceil(text.length / 250))),
+      bytesOf(
+        `--------\n| ${text.replaceAll("\n", " ").slice(0, 250)} |\n`.repeat(
+          Math.ceil(text.length / 250),
+        ),
+      ),
   ],
   samples: [
     ...[...Deno.readDirSync(DIALECTS)].map(({ name }) =>
@@ -330,13 +394,33 @@ const printed: Target = {
   read: readPrinted,
 };
 
-const RUN: Omit<Searched, "tags" | "params"> = { metrics: new Map([["loss", 1]]), attributes: { run_name: "a" } };
+const RUN: Omit<Searched, "tags" | "params"> = {
+  metrics: new Map([["loss", 1]]),
+  attributes: { run_name: "a" },
+};
 const mlflow: Target = {
   name: "mlflow",
-  tokens: ["metrics.", "params.", "`a`", " AND ", " LIKE ", "'%a'", " IN (", "'a',", " DESC", "%", "_", "<= ", "NOT "],
+  tokens: [
+    "metrics.",
+    "params.",
+    "`a`",
+    " AND ",
+    " LIKE ",
+    "'%a'",
+    " IN (",
+    "'a',",
+    " DESC",
+    "%",
+    "_",
+    "<= ",
+    "NOT ",
+  ],
   // Filter, order, a tag's value, and a key, by the first character.
   forms: ["f", "o", "t", "k", "p", "s"].map((what) => (text: string) => bytesOf(what + text)),
-  samples: ["fmetrics.loss < 1 and tags.t LIKE '%a_b%' AND run_name IN ('a', 'b')", "ometrics.`val loss` DESC"].map(
+  samples: [
+    "fmetrics.loss < 1 and tags.t LIKE '%a_b%' AND run_name IN ('a', 'b')",
+    "ometrics.`val loss` DESC",
+  ].map(
     bytesOf,
   ),
   read: (bytes) => {
@@ -345,15 +429,28 @@ const mlflow: Target = {
       if (what === "f") conditionsOf(text)({ ...RUN, tags: { t: text }, params: { [text]: text } });
       else if (what === "o") orderOf([text]);
       else if (what === "t") {
-        const like = `tags.t LIKE '${text.slice(0, 100).replaceAll("'", "")}' AND tags.t LIKE '%a%b_c%'`;
+        const like = `tags.t LIKE '${
+          text.slice(0, 100).replaceAll("'", "")
+        }' AND tags.t LIKE '%a%b_c%'`;
         conditionsOf(like)({ ...RUN, tags: { t: text }, params: {} });
       } else if (what === "p") typedParameter(text);
       else if (what === "s") trackedOf(text);
       else {
         const names = text.split("a");
         const of = { ...trackedOf(undefined).runs[0], attempt: 1 } as MlflowRun;
-        const tracked = { experiments: [], models: [], runs: names.map((name) => ({ ...of, prefix: `${name}/` })) };
-        addRun(tracked, { experiment: "0", user: "", start: 1, attempt: 1, tags: {}, name: names[0]! }, "run");
+        const tracked = {
+          experiments: [],
+          models: [],
+          runs: names.map((name) => ({ ...of, prefix: `${name}/` })),
+        };
+        addRun(tracked, {
+          experiment: "0",
+          user: "",
+          start: 1,
+          attempt: 1,
+          tags: {},
+          name: names[0]!,
+        }, "run");
         const prefixes = prefixesOf(tracked.runs);
         for (const name of text.split("0")) metricKey(prefixes, name.slice(0, 250));
       }
@@ -365,7 +462,19 @@ const mlflow: Target = {
 
 const filters: Target = {
   name: "filters",
-  tokens: ["param.lr", "metric.loss", " and ", " or ", "not ", "(", "~", "'a'", ">= ", "state=", "in "],
+  tokens: [
+    "param.lr",
+    "metric.loss",
+    " and ",
+    " or ",
+    "not ",
+    "(",
+    "~",
+    "'a'",
+    ">= ",
+    "state=",
+    "in ",
+  ],
   forms: [bytesOf, (text) => bytesOf(`name ~ "${text}"`), (text) => bytesOf(`metric.${text} > 1`)],
   samples: [bytesOf(`state = 'failed' and (param.lr > 0.1 or name ~ "a") and not tags = x`)],
   read: (bytes) => {
@@ -400,7 +509,8 @@ const configs: Target = {
   ],
   forms: [
     bytesOf,
-    (text) => bytesOf(configOf({ command: ["sh"], metadata: { x: 1 } }).replace('"x":1', `"x":${text}`)),
+    (text) =>
+      bytesOf(configOf({ command: ["sh"], metadata: { x: 1 } }).replace('"x":1', `"x":${text}`)),
     (text) => bytesOf(configOf({ command: ["sh", text.toWellFormed()] })),
     (text) => bytesOf(configOf({ command: ["sh", ...text.toWellFormed().split("a", 2000)] })),
     (text) => bytesOf(configOf({ command: ["sh"], name: text.toWellFormed() })),
@@ -410,14 +520,21 @@ const configs: Target = {
   ],
   samples: [
     bytesOf(
-      configOf({ command: ["sh", "-c", "echo", "--lr=0.1"], environment: { A: "b" }, metadata: { tags: ["a"] } }),
+      configOf({
+        command: ["sh", "-c", "echo", "--lr=0.1"],
+        environment: { A: "b" },
+        metadata: { tags: ["a"] },
+      }),
     ),
     Deno.readFileSync(new URL("../../examples/cartpole.json", import.meta.url)),
   ],
   read: (bytes) => {
     try {
       const read = readConfig(decoder.decode(bytes));
-      const run = prepareRun(read, { runId: "01ARZ3NDEKTSV4RRFFQ69G5FAV", layout: new Layout("/nowhere") });
+      const run = prepareRun(read, {
+        runId: "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        layout: new Layout("/nowhere"),
+      });
       planOf(run.configJson);
       parametersOf(run.configJson);
       presentConfig(run.configJson, false);
@@ -447,7 +564,11 @@ async function readLogs(bytes: Uint8Array): Promise<void> {
   await readLog(core, LIVE, "stdout", -bytes.length);
   await readLogBefore(core, LIVE, "stdout", bytes.length);
   let matches = 0;
-  for (const wanted of ["a", " ", "\u0130", "aaaaaaaab"]) for (const _ of linesWith(wanted, bytes)) matches++;
+  for (const wanted of ["a", " ", "\u0130", "aaaaaaaab"]) {
+    for (const _ of linesWith(wanted, bytes)) {
+      matches++;
+    }
+  }
   const text = decoder.decode(bytes);
   const terminal = new TerminalFilter();
   for (let at = 0; at < text.length; at += 4096) terminal.pass(text.slice(at, at + 4096));
@@ -483,16 +604,28 @@ function runFile(entries: string): Uint8Array {
   return Deno.readFileSync(path);
 }
 
-const entry = (path: string, kind = "directory") => ({ path, kind, mode: 0o700, mtime: 0, bytes: 0, content: "" });
+const entry = (path: string, kind = "directory") => ({
+  path,
+  kind,
+  mode: 0o700,
+  mtime: 0,
+  bytes: 0,
+  content: "",
+});
 const runFiles: Target = {
   name: "run-files",
   tokens: ["directory/", "directory", "../", "./", "/", "configs/", ".mosaic/", ...JSON_TOKENS],
   forms: [
     runFile,
-    (text) => runFile(JSON.stringify([entry("directory"), entry(`directory/${text.toWellFormed()}`)])),
+    (text) =>
+      runFile(JSON.stringify([entry("directory"), entry(`directory/${text.toWellFormed()}`)])),
     (text) => runFile(JSON.stringify([entry("directory"), entry(text.toWellFormed())])),
     (text) =>
-      runFile(JSON.stringify(text.toWellFormed().split("a", 3000).map((path) => entry(`directory/${path}`, "file")))),
+      runFile(
+        JSON.stringify(
+          text.toWellFormed().split("a", 3000).map((path) => entry(`directory/${path}`, "file")),
+        ),
+      ),
     (text) => runFile(JSON.stringify([{ ...entry("directory"), content: text.toWellFormed() }])),
   ],
   samples: [runFile(JSON.stringify([entry("directory"), entry("directory/a")]))],
@@ -534,11 +667,18 @@ const notes: Target = {
   forms: [
     bytesOf,
     // Runs of asterisks, each longer than the one before it.
-    (text) => bytesOf(Array.from({ length: Math.sqrt(2 * text.length) }, (_, i) => "*".repeat(i) + text[i]).join("")),
+    (text) =>
+      bytesOf(
+        Array.from({ length: Math.sqrt(2 * text.length) }, (_, i) => "*".repeat(i) + text[i]).join(
+          "",
+        ),
+      ),
     (text) => bytesOf(`# a\n\n${text}\n\n| a |\n|---|\n| ${text.replaceAll("\n", " ")} |\n`),
   ],
   samples: [
-    bytesOf("# Title\n\nA *word*, **two** and `code`.\n\n- a\n  - b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n"),
+    bytesOf(
+      "# Title\n\nA *word*, **two** and `code`.\n\n- a\n  - b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n",
+    ),
   ],
   read: (bytes) => {
     const text = decoder.decode(bytes);
@@ -555,24 +695,44 @@ const gpuTools: Target = {
   name: "gpu-tools",
   tokens: [
     ...JSON_TOKENS,
-    ...["0, ", "GPU-1", "[N/A]", "GPU 0: ", "(UUID: GPU-", "  MIG 1g", " Device 0: (UUID: MIG-", "gb", "GPU is lost"],
+    ...[
+      "0, ",
+      "GPU-1",
+      "[N/A]",
+      "GPU 0: ",
+      "(UUID: GPU-",
+      "  MIG 1g",
+      " Device 0: (UUID: MIG-",
+      "gb",
+      "GPU is lost",
+    ],
     ...['"card0":{', '"PID 1":', "Average Power (W)", '"gpu":0,', '"value":', '"process_list":['],
   ],
   forms: [
     bytesOf,
     (text) => bytesOf(`0, GPU-1, ${text}, 1, 1, 1, 1, 1, Enabled\n`),
     (text) => bytesOf(`GPU 0: A (UUID: GPU-1)\n  MIG ${text} Device 0: (UUID: MIG-1)\n`),
-    (text) => bytesOf(`{"system":{"PID 1":${text}},"card0":{"Unique ID":${text},${JSON.stringify(text)}:1}}`),
-    (text) => bytesOf(`[{"gpu":0,"uuid":${text},"mem_usage":{"used_vram":${text}},"process_list":${text}}]`),
+    (text) =>
+      bytesOf(
+        `{"system":{"PID 1":${text}},"card0":{"Unique ID":${text},${JSON.stringify(text)}:1}}`,
+      ),
+    (text) =>
+      bytesOf(
+        `[{"gpu":0,"uuid":${text},"mem_usage":{"used_vram":${text}},"process_list":${text}}]`,
+      ),
   ],
   samples: [
     bytesOf("0, GPU-1, NVIDIA H100, 81559, 12, 3, 70.1, 35, Enabled\nGPU 0: H (UUID: GPU-1)\n"),
-    bytesOf('{"card0":{"Unique ID":"0x1","GPU use (%)":"3"},"system":{"PID 7":"python, 1, 1048576, 0"}}'),
+    bytesOf(
+      '{"card0":{"Unique ID":"0x1","GPU use (%)":"3"},"system":{"PID 7":"python, 1, 1048576, 0"}}',
+    ),
     bytesOf('[{"gpu":0,"mem_usage":{"total_vram":{"value":64,"unit":"GB"}},"process_list":[]}]'),
   ],
   read: (bytes) => {
     const stdout = decoder.decode(bytes);
-    for (const output of [{ code: 0, stdout, stderr: "" }, { code: 1, stdout: "", stderr: stdout }]) {
+    for (
+      const output of [{ code: 0, stdout, stderr: "" }, { code: 1, stdout: "", stderr: stdout }]
+    ) {
       const { cards } = nvidia.parseCards(output, nvidia.cardQuery(false).fields);
       nvidia.withInstances(cards, stdout);
       rocm.parseCards(output);
@@ -612,9 +772,18 @@ const code: Target = {
     bytesOf,
     (text) => bytesOf(`diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n+${text}\n`),
     (text) => bytesOf(`diff --git "a/${text}" "b/${text}"\nnew file mode 100644\n`),
-    (text) => bytesOf(`{"cwd":${JSON.stringify(text)},"git":${text},"words":[],"problems":[${JSON.stringify(text)}]}`),
+    (text) =>
+      bytesOf(
+        `{"cwd":${JSON.stringify(text)},"git":${text},"words":[],"problems":[${
+          JSON.stringify(text)
+        }]}`,
+      ),
   ],
-  samples: [bytesOf("diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a = 1\n+a = 2\n")],
+  samples: [
+    bytesOf(
+      "diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a = 1\n+a = 2\n",
+    ),
+  ],
   read: (bytes) => {
     const text = decoder.decode(bytes);
     for (const part of partsOf(bytesText(bytes))) maskCode(part.text);
@@ -659,7 +828,12 @@ const sweeps: Target = {
     ),
     (text) =>
       bytesOf(JSON.stringify({
-        ...{ name: "a", pass: "flags", budget: {}, config: { arguments: [text, ...text.split("a", 1000)] } },
+        ...{
+          name: "a",
+          pass: "flags",
+          budget: {},
+          config: { arguments: [text, ...text.split("a", 1000)] },
+        },
         parts: [{ axes: [{ name: "lr", values: [text] }] }],
       })),
   ],
@@ -667,16 +841,21 @@ const sweeps: Target = {
     bytesOf(
       "name: a\ncommand: [python, t.py, --lr, '{lr}']\ngrid: {lr: [1, 2]}\nseeds: 1..4\nstop: asha(min=1,max=9)\n",
     ),
-    bytesOf('{"name":"a","pass":"flags","budget":{},"config":{},"parts":[{"axes":[{"name":"lr","values":[1]}]}]}'),
+    bytesOf(
+      '{"name":"a","pass":"flags","budget":{},"config":{},"parts":[{"axes":[{"name":"lr","values":[1]}]}]}',
+    ),
   ],
   read: (bytes) => {
     const text = decoder.decode(bytes);
     const words = [
-      // A person's own file: the library needs some 17 µs for a byte of a text that is full of errors.
+      // A person's own file: the library needs some 17 µs for a byte of a text that is full of
+      // errors.
       () => sweepFile(text.slice(0, 4096), "a.yaml", () => text.slice(0, 4096)),
       () => {
         const spec = specFrom(text);
-        for (const trial of [0, trialCount(spec) - 1]) shellLine(commandOf(trialConfig(spec, RUN_ID, trial)));
+        for (const trial of [0, trialCount(spec) - 1]) {
+          shellLine(commandOf(trialConfig(spec, RUN_ID, trial)));
+        }
         pointAt(spec, 0);
       },
       ...[gridAxis, arrayWords, spaceOf, metricOf].map((read) => () => read(text)),

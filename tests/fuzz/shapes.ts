@@ -1,4 +1,7 @@
-/** Texts of any length with one shape: what makes a reader slow or overflow at one length does so more at a greater one. */
+/**
+ * Texts of any length with one shape: what makes a reader slow or overflow at one length does so
+ * more at a greater one.
+ */
 
 /** A seeded generator of whole numbers. */
 export class Choices {
@@ -32,14 +35,31 @@ export interface Shape {
 const COMMON = [
   ..."a0 \t\n\r\"'\\[]{}()|-=,:;./_*`~#<>@&%+!?$^",
   ...["\0", "\x1b", "\x1b[", "é", "\u0130", "\u2028", "😀", "\ud800", "\ufeff", "\ufffd"],
-  ...["1e", "-1", "0.", "NaN", "Infinity", "null", "true", "\\u", '"a":', "a=", "https://", "\r\n", "  \n", "%s"],
+  ...[
+    "1e",
+    "-1",
+    "0.",
+    "NaN",
+    "Infinity",
+    "null",
+    "true",
+    "\\u",
+    '"a":',
+    "a=",
+    "https://",
+    "\r\n",
+    "  \n",
+    "%s",
+  ],
 ];
 
-const timesOf = (unit: string, length: number) => unit.repeat(Math.max(1, Math.floor(length / unit.length)));
+const timesOf = (unit: string, length: number) =>
+  unit.repeat(Math.max(1, Math.floor(length / unit.length)));
 
 /** @param own tokens of the format, chosen as often as the common ones */
 export function shapeOf(choices: Choices, own: readonly string[]): Shape {
-  const token = () => own.length > 0 && choices.below(2) === 0 ? choices.of(own) : choices.of(COMMON);
+  const token = () =>
+    own.length > 0 && choices.below(2) === 0 ? choices.of(own) : choices.of(COMMON);
   const unit = () => Array.from({ length: 1 + choices.below(3) }, token).join("");
   const edge = () => choices.below(2) === 0 ? "" : unit();
   const [before, between, after] = [edge(), edge(), edge()];
@@ -59,22 +79,31 @@ export function shapeOf(choices: Choices, own: readonly string[]): Shape {
         at: (n) => before + timesOf(a, n / 3) + timesOf(b, n / 3) + timesOf(c, n / 3) + after,
       };
     case 3: {
-      const [open, close] = choices.of([["[", "]"], ["{", "}"], ['{"a":', "}"], ["(", ")"], ["[[", "]]"], [a, b]]);
+      const [open, close] = choices.of([["[", "]"], ["{", "}"], ['{"a":', "}"], ["(", ")"], [
+        "[[",
+        "]]",
+      ], [a, b]]);
       const levels = (n: number) => Math.floor(n / (open!.length + close!.length)) + 1;
       const closed = choices.below(3) > 0;
       return {
         name: `${closed ? "nested" : "opened"} ${shown(before, open!, c, close!, after)}`,
-        at: (n) => before + open!.repeat(levels(n)) + c + (closed ? close!.repeat(levels(n)) : "") + after,
+        at: (n) =>
+          before + open!.repeat(levels(n)) + c + (closed ? close!.repeat(levels(n)) : "") + after,
       };
     }
     default: {
       // Each piece is longer than the one before it.
       const grown = (n: number) => {
         const parts: string[] = [];
-        for (let length = 0, i = 1; length < n; length += i * a.length + b.length, i++) parts.push(a.repeat(i) + b);
+        for (let length = 0, i = 1; length < n; length += i * a.length + b.length, i++) {
+          parts.push(a.repeat(i) + b);
+        }
         return parts.join("");
       };
-      return { name: `growing ${shown(before, a, b, after)}`, at: (n) => before + grown(n) + after };
+      return {
+        name: `growing ${shown(before, a, b, after)}`,
+        at: (n) => before + grown(n) + after,
+      };
     }
   }
 }
@@ -97,11 +126,17 @@ export function changed(choices: Choices, whole: Uint8Array): Uint8Array {
       case 3: {
         const part = bytes.subarray(at, at + 1 + choices.below(400));
         const again = Array.from({ length: 1 + choices.below(50) }, () => part);
-        bytes = new Uint8Array([...bytes.subarray(0, at), ...again.flatMap((one) => [...one]), ...bytes.subarray(at)]);
+        bytes = new Uint8Array([
+          ...bytes.subarray(0, at),
+          ...again.flatMap((one) => [...one]),
+          ...bytes.subarray(at),
+        ]);
         break;
       }
       default:
-        for (let i = at; i < Math.min(bytes.length, at + 1 + choices.below(16)); i++) bytes[i] = choices.below(256);
+        for (let i = at; i < Math.min(bytes.length, at + 1 + choices.below(16)); i++) {
+          bytes[i] = choices.below(256);
+        }
     }
   }
   return bytes;

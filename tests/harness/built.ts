@@ -6,7 +6,16 @@ const ROOT = new URL("../..", import.meta.url).pathname;
 /** Builds the portable form of the sources in `root` as `output`, with fast compression. */
 export async function buildMosaic(output: string, root = ROOT): Promise<void> {
   const made = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "scripts/compile.ts", "--offline", "--compression", "1", "--output", output],
+    args: [
+      "run",
+      "-A",
+      "scripts/compile.ts",
+      "--offline",
+      "--compression",
+      "1",
+      "--output",
+      output,
+    ],
     cwd: root,
     stdin: "null",
   }).output();
@@ -20,7 +29,11 @@ export interface Ended {
 }
 
 /** Runs a program with exactly the given environment. */
-export async function start(file: string, args: string[], env: Record<string, string>): Promise<Ended> {
+export async function start(
+  file: string,
+  args: string[],
+  env: Record<string, string>,
+): Promise<Ended> {
   const out = await new Deno.Command(file, {
     args,
     env: { PATH: "/usr/bin:/bin", ...env },

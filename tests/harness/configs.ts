@@ -33,10 +33,19 @@ export function configOf(config: TestConfig): string {
   });
 }
 
-/** argv of tests/harness/worker.sh: prints steps 1…count, `everySeconds` apart, then an episode, and exits with `exit`. */
+/**
+ * argv of tests/harness/worker.sh: prints steps 1…count, `everySeconds` apart, then an episode, and
+ * exits with `exit`.
+ */
 export function countingWorker(
   options: { steps: number; everySeconds?: number; exit?: number },
 ): string[] {
   const script = new URL("worker.sh", import.meta.url).pathname;
-  return ["/bin/sh", script, String(options.steps), String(options.everySeconds ?? 0), String(options.exit ?? 0)];
+  return [
+    "/bin/sh",
+    script,
+    String(options.steps),
+    String(options.everySeconds ?? 0),
+    String(options.exit ?? 0),
+  ];
 }

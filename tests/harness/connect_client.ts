@@ -36,7 +36,10 @@ export class ConnectClient {
   readonly #closed = new AbortController();
 
   /** @param url such as `http://127.0.0.1:8055` */
-  constructor(url: string, { socket, ca, token, protocol = "connect", json = false }: ConnectClientOptions = {}) {
+  constructor(
+    url: string,
+    { socket, ca, token, protocol = "connect", json = false }: ConnectClientOptions = {},
+  ) {
     this.#token = token;
     this.#http = Deno.createHttpClient({
       http1: false,
@@ -47,7 +50,9 @@ export class ConnectClient {
     const client = this.#http;
     const options = {
       baseUrl: url,
-      httpClient: createFetchClient((request: RequestInfo | URL) => fetch(request, { client } as RequestInit)),
+      httpClient: createFetchClient((request: RequestInfo | URL) =>
+        fetch(request, { client } as RequestInit)
+      ),
       useBinaryFormat: !json,
       interceptors: [],
       acceptCompression: [],
@@ -66,7 +71,13 @@ export class ConnectClient {
   ): Promise<MessageShape<O>> {
     try {
       const signals = AbortSignal.any([this.#closed.signal, ...(signal ? [signal] : [])]);
-      return (await this.#transport.unary(method, signals, deadlineMs, this.#header(metadata), request)).message;
+      return (await this.#transport.unary(
+        method,
+        signals,
+        deadlineMs,
+        this.#header(metadata),
+        request,
+      )).message;
     } catch (error) {
       throw mosaicError(error);
     }
@@ -148,14 +159,22 @@ export class ConnectClient {
   ): AsyncGenerator<MessageShape<O>, void> {
     try {
       const signals = AbortSignal.any([signal, this.#closed.signal]);
-      yield* (await this.#transport.stream(method, signals, undefined, this.#header(metadata), input)).message;
+      yield* (await this.#transport.stream(
+        method,
+        signals,
+        undefined,
+        this.#header(metadata),
+        input,
+      )).message;
     } catch (error) {
       throw mosaicError(error);
     }
   }
 
   #header(metadata: Record<string, string> = {}): HeadersInit {
-    return this.#token === undefined ? metadata : { ...metadata, authorization: `Bearer ${this.#token}` };
+    return this.#token === undefined
+      ? metadata
+      : { ...metadata, authorization: `Bearer ${this.#token}` };
   }
 }
 

@@ -8,14 +8,24 @@ import { Layout } from "../../src/base/layout.ts";
 import { killProcessesOf } from "./processes.ts";
 import { until } from "./wait.ts";
 
-/** What tests run as mosaic's program: the bundle that scripts/test.ts has made, or the source files. */
-export const MAIN = Deno.env.get("MOSAIC_TEST_MAIN") ?? new URL("../../src/main.ts", import.meta.url).pathname;
+/**
+ * What tests run as mosaic's program: the bundle that scripts/test.ts has made, or the source
+ * files.
+ */
+export const MAIN = Deno.env.get("MOSAIC_TEST_MAIN") ??
+  new URL("../../src/main.ts", import.meta.url).pathname;
 
-/** An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test tests/system/runs`. */
+/**
+ * An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test
+ * tests/system/runs`.
+ */
 const GIVEN = Deno.env.get("MOSAIC_BIN");
 export const BUILT = GIVEN ? Deno.realPathSync(GIVEN) : undefined;
 
-/** argv of mosaic without an executable's shell stub: the process is the daemon's itself, with all permissions. */
+/**
+ * argv of mosaic without an executable's shell stub: the process is the daemon's itself, with all
+ * permissions.
+ */
 export const RUNTIME_PROGRAM: readonly string[] = [
   ...[Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual"],
   V8_FLAGS,
@@ -116,7 +126,10 @@ export class TestDaemon implements AsyncDisposable {
     if (this.#child === undefined) return 0;
     const child = this.#child;
     if (this.#process !== undefined) signalProcess(this.#process, "SIGTERM");
-    const timer = setTimeout(() => this.#process && signalProcess(this.#process, "SIGKILL"), 60_000);
+    const timer = setTimeout(
+      () => this.#process && signalProcess(this.#process, "SIGKILL"),
+      60_000,
+    );
     const status = await child.status;
     clearTimeout(timer);
     this.#child = undefined;
@@ -146,7 +159,14 @@ export class TestDaemon implements AsyncDisposable {
         this.#address = `127.0.0.1:${port}`;
         this.#http = `127.0.0.1:${port + 1}`;
       }
-      const args = [...this.#program(), "daemon", "--state-dir", this.stateDir, "--gpus", this.#options.gpus ?? "0"];
+      const args = [
+        ...this.#program(),
+        "daemon",
+        "--state-dir",
+        this.stateDir,
+        "--gpus",
+        this.#options.gpus ?? "0",
+      ];
       if (!given.includes("--listen")) args.push("--listen", this.#address);
       if (!given.includes("--http")) args.push("--http", this.#http);
       const output = `${this.stateDir}/test-output.txt`;
@@ -189,7 +209,12 @@ export class TestDaemon implements AsyncDisposable {
       if (code !== undefined) return true;
       const text = readTextIfThere(this.layout.daemonJson);
       if (text === undefined) return false;
-      const file = JSON.parse(text) as { pid: number; listen: string; http: string; socket: string };
+      const file = JSON.parse(text) as {
+        pid: number;
+        listen: string;
+        http: string;
+        socket: string;
+      };
       if (file.pid !== child.pid) return false;
       this.#address = file.listen;
       this.#http = file.http;

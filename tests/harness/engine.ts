@@ -2,8 +2,15 @@
 import { gpuPool } from "./gpus.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
-import type { DesiredControl, ProxyLink, ProxySession } from "../../src/dispatch/attempt/state/connected_proxy.ts";
-import type { ProxyArguments, ProxyLauncher } from "../../src/dispatch/launch/local/proxy_process.ts";
+import type {
+  DesiredControl,
+  ProxyLink,
+  ProxySession,
+} from "../../src/dispatch/attempt/state/connected_proxy.ts";
+import type {
+  ProxyArguments,
+  ProxyLauncher,
+} from "../../src/dispatch/launch/local/proxy_process.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { createLogger } from "../../src/base/log.ts";
 import { type ProcessRef, processRef } from "../../src/os/processes/identity.ts";
@@ -21,7 +28,12 @@ class StandIns implements ProxyLauncher {
   readonly #children: Deno.ChildProcess[] = [];
 
   start(proxy: ProxyArguments) {
-    const child = new Deno.Command("sleep", { args: ["600"], stdin: "null", stdout: "null", stderr: "null" }).spawn();
+    const child = new Deno.Command("sleep", {
+      args: ["600"],
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
     this.#children.push(child);
     const process = processRef(child.pid)!;
     this.started.push({ proxy, process });
@@ -59,7 +71,10 @@ export class PlayedProxy implements ProxyLink {
   async batch(fields: Partial<IngestBatch>): Promise<void> {
     const from = this.position;
     this.position += 100;
-    await this.session.batch(batch(from, this.position, fields), this.position, { malformed: [], violations: [] });
+    await this.session.batch(batch(from, this.position, fields), this.position, {
+      malformed: [],
+      violations: [],
+    });
   }
   steps(count: number): Promise<void> {
     return this.batch({ steps: { n: count, step: Array.from({ length: count }, (_, i) => i) } });
@@ -91,7 +106,9 @@ export class EngineFixture implements AsyncDisposable {
   private constructor(options: Partial<EngineOptions>, gpus: number, before?: EngineFixture) {
     this.#before = before;
     this.layout = before?.layout ?? new Layout(Deno.makeTempDirSync({ prefix: "mosaic-engine-" }));
-    for (const directory of this.layout.directories()) Deno.mkdirSync(directory, { recursive: true });
+    for (const directory of this.layout.directories()) {
+      Deno.mkdirSync(directory, { recursive: true });
+    }
     this.registry = before?.registry ?? Registry.open(this.layout.registryDb);
     this.telemetry = before?.telemetry ?? TelemetryStore.open(this.layout.telemetryDb);
     this.proxies = before?.proxies ?? new StandIns();
@@ -137,13 +154,18 @@ export class EngineFixture implements AsyncDisposable {
     return this.row(runId);
   }
   eventKinds(runId: string): string[] {
-    return this.registry.eventsSince(0, { runId, limit: 1000 }).map((event) => event.kind).filter((k) => k !== "state");
+    return this.registry.eventsSince(0, { runId, limit: 1000 }).map((event) => event.kind).filter((
+      k,
+    ) => k !== "state");
   }
 
   /** Waits for the attempt's proxy to be started and connects as it. */
   async connect(runId: string, attempt = 1): Promise<PlayedProxy> {
     const { process } = await until(
-      () => this.proxies.started.findLast((s) => s.proxy.runId === runId && s.proxy.attempt === attempt),
+      () =>
+        this.proxies.started.findLast((s) =>
+          s.proxy.runId === runId && s.proxy.attempt === attempt
+        ),
       { what: `the proxy of ${runId}, attempt ${attempt}` },
     );
     const played = new PlayedProxy();

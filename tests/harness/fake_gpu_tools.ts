@@ -1,4 +1,7 @@
-/** Plays the recorded machines of tests/fixtures/gpus: nvidia-smi and rocm-smi in a directory for PATH. */
+/**
+ * Plays the recorded machines of tests/fixtures/gpus: nvidia-smi and rocm-smi in a directory for
+ * PATH.
+ */
 import { runProgram } from "../../src/os/processes/external_program.ts";
 import { GpuTools } from "../../src/os/gpus/gpu_tools.ts";
 
@@ -28,7 +31,9 @@ export class FakeGpuTools implements Disposable {
   readonly directory = Deno.makeTempDirSync({ prefix: "mosaic-gpus-" });
 
   constructor(machine: string, tools: readonly string[] = ["nvidia-smi"]) {
-    for (const tool of tools) Deno.writeTextFileSync(`${this.directory}/${tool}`, TOOL, { mode: 0o755 });
+    for (const tool of tools) {
+      Deno.writeTextFileSync(`${this.directory}/${tool}`, TOOL, { mode: 0o755 });
+    }
     this.becomes(machine);
   }
 
@@ -47,7 +52,9 @@ export class FakeGpuTools implements Disposable {
     for (const { name } of Deno.readDirSync(new URL(`${machine}/`, MACHINES))) {
       Deno.copyFileSync(new URL(`${machine}/${name}`, MACHINES), `${copy}/${name}`);
     }
-    for (const [name, text] of Object.entries(files)) Deno.writeTextFileSync(`${copy}/${name}`, text);
+    for (const [name, text] of Object.entries(files)) {
+      Deno.writeTextFileSync(`${copy}/${name}`, text);
+    }
     Deno.writeTextFileSync(`${this.directory}/machine.new`, copy);
     Deno.renameSync(`${this.directory}/machine.new`, `${this.directory}/machine`);
   }
@@ -77,5 +84,7 @@ export function recorded(machine: string, name: string): string | undefined {
 }
 
 export function machines(): string[] {
-  return [...Deno.readDirSync(MACHINES)].filter(({ isDirectory }) => isDirectory).map(({ name }) => name).sort();
+  return [...Deno.readDirSync(MACHINES)].filter(({ isDirectory }) => isDirectory).map(({ name }) =>
+    name
+  ).sort();
 }

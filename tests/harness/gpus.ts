@@ -8,12 +8,24 @@ export function gpuPool(count: number, name = ""): GpuPool {
     ...{ uuid: "", vendor: "nvidia", card, instance: null, name, memoryMb: null },
   }));
   const tools = {
-    read: () => Promise.resolve({ cards: [], complete: true, problem: "", tool: false, at: performance.now() }),
+    read: () =>
+      Promise.resolve({
+        cards: [],
+        complete: true,
+        problem: "",
+        tool: false,
+        at: performance.now(),
+      }),
     processes: () => Promise.resolve([]),
   };
   const log = createLogger({ sinks: [] });
   return new GpuPool(
-    { option: { type: "count", count }, visible: { nvidia: undefined, amd: undefined }, tools, log },
+    {
+      option: { type: "count", count },
+      visible: { nvidia: undefined, amd: undefined },
+      tools,
+      log,
+    },
     devices,
   );
 }

@@ -1,4 +1,6 @@
-/** A client's connections: the one for new calls, and retired ones until their last call has ended. */
+/**
+ * A client's connections: the one for new calls, and retired ones until their last call has ended.
+ */
 import type { Client } from "@grpc/grpc-js";
 
 /** The part of grpc-js's calls that is used here: the event of their end. */

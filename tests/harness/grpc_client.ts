@@ -1,5 +1,6 @@
 /**
- * A client by gRPC, for what the daemon serves on --listen: the original's service, health and reflection. Errors are MosaicErrors with the daemon's code, message and hint.
+ * A client by gRPC, for what the daemon serves on --listen: the original's service, health and
+ * reflection. Errors are MosaicErrors with the daemon's code, message and hint.
  */
 import {
   create,
@@ -14,7 +15,13 @@ import {
   type MessageShape,
   toBinary,
 } from "@bufbuild/protobuf";
-import { type ChannelCredentials, Client, Metadata, type ServiceError, status } from "@grpc/grpc-js";
+import {
+  type ChannelCredentials,
+  Client,
+  Metadata,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { TlsFiles } from "../../src/wire/address/tls.ts";
 import { channelCredentials } from "./grpc_credentials.ts";
@@ -60,7 +67,8 @@ export interface StreamOptions {
 }
 
 /** Both directions of a stream. */
-export interface Duplex<I extends DescMessage, O extends DescMessage> extends AsyncIterable<MessageShape<O>> {
+export interface Duplex<I extends DescMessage, O extends DescMessage>
+  extends AsyncIterable<MessageShape<O>> {
   send(message: MessageInitShape<I>): void;
   /** Nothing more will be sent. */
   end(): void;
@@ -87,8 +95,9 @@ export class GrpcClient {
   }
 
   /**
-   * One request, one answer. A call that exceeds its deadline is made once more on a new connection (a connection may stop
-   * delivering for good), unless doing it twice could do harm; a call that did not begin is always made again.
+   * One request, one answer. A call that exceeds its deadline is made once more on a new connection
+   * (a connection may stop delivering for good), unless doing it twice could do harm; a call that
+   * did not begin is always made again.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
@@ -104,7 +113,9 @@ export class GrpcClient {
         const ranOut = (error as Partial<ServiceError>).code === status.DEADLINE_EXCEEDED;
         if (ranOut) this.#channels.retire(channel);
         const failure = this.#error(error, method, channel, deadlineMs);
-        if (!first || !(neverBegan(error) || (ranOut && !NOT_REPEATED.has(method.name)))) throw failure;
+        if (!first || !(neverBegan(error) || (ranOut && !NOT_REPEATED.has(method.name)))) {
+          throw failure;
+        }
       }
     }
   }
@@ -142,8 +153,8 @@ export class GrpcClient {
   }
 
   /**
-   * The daemon's messages, read as fast as the consumer asks for them. Leaving the loop cancels the call; aborting the
-   * signal ends the loop without an error.
+   * The daemon's messages, read as fast as the consumer asks for them. Leaving the loop cancels the
+   * call; aborting the signal ends the loop without an error.
    */
   async *stream<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
@@ -180,12 +191,19 @@ export class GrpcClient {
     const channel = this.#channels.current();
     const call = this.#channels.open(
       channel,
-      (client) => client.makeBidiStreamRequest(methodPath(method), same, same, this.#metadata(options.metadata)),
+      (client) =>
+        client.makeBidiStreamRequest(
+          methodPath(method),
+          same,
+          same,
+          this.#metadata(options.metadata),
+        ),
     );
     const inbound = new Inbound(call);
     const asError = (error: unknown) => this.#error(error, method, channel);
     return {
-      send: (message) => void call.write(asBuffer(toBinary(method.input, create(method.input, message)))),
+      send: (message) =>
+        void call.write(asBuffer(toBinary(method.input, create(method.input, message)))),
       end: () => call.end(),
       cancel: () => call.cancel(),
       async *[Symbol.asyncIterator]() {
@@ -213,7 +231,9 @@ export class GrpcClient {
         same,
         this.#metadata(options.metadata),
         (error: ServiceError | null, bytes?: Buffer) =>
-          error === null ? resolve(fromBinary(method.output, bytes!)) : reject(this.#error(error, method, channel)),
+          error === null
+            ? resolve(fromBinary(method.output, bytes!))
+            : reject(this.#error(error, method, channel)),
       ));
     return {
       send: (message) =>
@@ -238,11 +258,13 @@ export class GrpcClient {
       {
         "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
         "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
-        // Without this, clients in one process share connections, and a new client would get the one that is stuck.
+        // Without this, clients in one process share connections, and a new client would get the
+        // one that is stuck.
         "grpc.use_local_subchannel_pool": 1,
         // A daemon is not reached through an HTTP proxy.
         "grpc.enable_http_proxy": 0,
-        // grpc-js would begin calls again without bound or pause; here a call that did not begin is made once more.
+        // grpc-js would begin calls again without bound or pause; here a call that did not begin is
+        // made once more.
         "grpc.enable_retries": 0,
         "grpc.keepalive_time_ms": 30_000,
         "grpc.keepalive_timeout_ms": 10_000,
@@ -255,7 +277,9 @@ export class GrpcClient {
 
   #metadata(extra: Record<string, string> = {}): Metadata {
     const metadata = new Metadata();
-    if (this.#options.token !== undefined) metadata.set("authorization", `Bearer ${this.#options.token}`);
+    if (this.#options.token !== undefined) {
+      metadata.set("authorization", `Bearer ${this.#options.token}`);
+    }
     for (const [key, value] of Object.entries(extra)) metadata.set(key, value);
     return metadata;
   }
@@ -263,17 +287,26 @@ export class GrpcClient {
   #error(error: unknown, method: DescMethod, channel: Client, deadlineMs?: number): MosaicError {
     const failure = error as Partial<ServiceError>;
     if (neverBegan(error)) {
-      // No call will begin on this connection any more, although grpc-js may still consider it good.
+      // No call will begin on this connection any more, although grpc-js may still consider it
+      // good.
       this.#channels.retire(channel);
-      return new MosaicError("unavailable", `the daemon at ${this.target} broke off before the call began`, {
-        hint: "It may be stopping; try again.",
-        cause: error,
-      });
+      return new MosaicError(
+        "unavailable",
+        `the daemon at ${this.target} broke off before the call began`,
+        {
+          hint: "It may be stopping; try again.",
+          cause: error,
+        },
+      );
     }
     if (failure?.code === status.UNAVAILABLE && NOT_CONNECTED.test(failure.details ?? "")) {
       const refused = missingNet(this.target);
       if (refused !== undefined) return refused;
-      return notRunning(`no daemon answers at ${this.target}: ${failure.details}`, this.#options.stateDir, error);
+      return notRunning(
+        `no daemon answers at ${this.target}: ${failure.details}`,
+        this.#options.stateDir,
+        error,
+      );
     }
     if (failure?.code === status.DEADLINE_EXCEEDED && deadlineMs !== undefined) {
       return new MosaicError(

@@ -7,7 +7,8 @@ import { pem } from "../../src/wire/address/pem.ts";
 /** `ca` is the authority of the daemon's certificate (default: the system's authorities). */
 export function channelCredentials(tls: Partial<TlsFiles> | undefined): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure();
-  const file = (path: string | undefined, option: string) => path === undefined ? null : Buffer.from(pem(path, option));
+  const file = (path: string | undefined, option: string) =>
+    path === undefined ? null : Buffer.from(pem(path, option));
   return credentials.createSsl(
     file(tls.ca, "--tls-ca"),
     file(tls.key, "--tls-key"),

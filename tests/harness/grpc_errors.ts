@@ -4,7 +4,9 @@ import { type ErrorCode, messageOf, MosaicError } from "../../src/base/errors.ts
 import { errorOf, HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../src/wire/status_codes.ts";
 
 const CANCELLED = 1;
-const CODE = new Map<number, ErrorCode>(Object.entries(STATUS).map(([code, n]) => [n, code as ErrorCode]));
+const CODE = new Map<number, ErrorCode>(
+  Object.entries(STATUS).map(([code, n]) => [n, code as ErrorCode]),
+);
 
 /** grpc-js reports a connection that breaks during a call as an internal error of the client. */
 function lostConnection(status: number, details: string): boolean {

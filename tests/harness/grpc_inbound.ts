@@ -1,4 +1,6 @@
-/** A call's messages for a slow consumer: messages that it has not requested stay with the sender. */
+/**
+ * A call's messages for a slow consumer: messages that it has not requested stay with the sender.
+ */
 import type { Buffer } from "node:buffer";
 
 /** The part of grpc-js's readable calls that is used here. */

@@ -33,7 +33,15 @@ for (
     const directory = Deno.makeTempDirSync();
     const [file, ready] = [`${directory}/hanging_test.ts`, `${directory}/ready`];
     Deno.writeTextFileSync(file, HANGING);
-    const suite = [Deno.execPath(), "run", "--lock=dev.lock", "-A", "--no-check", "scripts/test.ts", file];
+    const suite = [
+      Deno.execPath(),
+      "run",
+      "--lock=dev.lock",
+      "-A",
+      "--no-check",
+      "scripts/test.ts",
+      file,
+    ];
     const parent = new Deno.Command("/bin/sh", {
       args: ["-c", '"$@" & echo $! >"$0"; wait', `${directory}/runner`, ...suite],
       cwd: ROOT,
@@ -50,7 +58,9 @@ for (
     const suiteDirectory = own.replace(/-\d+$/, "");
     assert.match(suiteDirectory, /^\/tmp\/mosaic-test-\w+$/);
     const commands = processesOf(own).map(({ command }) => command);
-    for (const one of [/ daemon /, / proxy /, /sleep 3600/]) assert.ok(commands.some((c) => one.test(c)), `${one}`);
+    for (const one of [/ daemon /, / proxy /, /sleep 3600/]) {
+      assert.ok(commands.some((c) => one.test(c)), `${one}`);
+    }
     const runner = Number(Deno.readTextFileSync(`${directory}/runner`));
     Deno.kill(who === "runner" ? runner : parent.pid, signal);
     await parent.status;
@@ -58,7 +68,8 @@ for (
       what: "the end of all",
       state: () => processesOf(suiteDirectory).map(({ command }) => command).join("\n"),
     });
-    const left = () => [...Deno.readDirSync("/tmp")].some(({ name }) => `/tmp/${name}`.startsWith(suiteDirectory));
+    const left = () =>
+      [...Deno.readDirSync("/tmp")].some(({ name }) => `/tmp/${name}`.startsWith(suiteDirectory));
     await until(() => !left(), { what: "the removal of the directories" });
     Deno.removeSync(directory, { recursive: true });
   });

@@ -3,7 +3,10 @@ import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { MAIN, TestDaemon } from "./daemon.ts";
 
-/** A daemon with the permissions of its command line, as in the executable: there the runtime itself resolves links. */
+/**
+ * A daemon with the permissions of its command line, as in the executable: there the runtime itself
+ * resolves links.
+ */
 export class PlannedDaemon implements AsyncDisposable {
   readonly daemon: TestDaemon;
 

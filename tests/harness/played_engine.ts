@@ -1,7 +1,7 @@
 /**
- * A real engine, registry and telemetry store on a temporary state directory, for tests of what uses them (the page, the
- * services). It starts no process: its runs look like those of an earlier daemon, each with a proxy that does at once what
- * it is asked.
+ * A real engine, registry and telemetry store on a temporary state directory, for tests of what
+ * uses them (the page, the services). It starts no process: its runs look like those of an earlier
+ * daemon, each with a proxy that does at once what it is asked.
  */
 import { gpuPool } from "./gpus.ts";
 import { DatabaseSync } from "node:sqlite";
@@ -69,7 +69,15 @@ function anEpisode(
     renderPayloadJson: payload?.(step) ?? "",
   }));
   const whole: EpisodeRecord = {
-    ...{ episode, totalReward: length, steps: length, terminated: true, truncated: false, metadataJson, tsNs },
+    ...{
+      episode,
+      totalReward: length,
+      steps: length,
+      terminated: true,
+      truncated: false,
+      metadataJson,
+      tsNs,
+    },
     ...{ agentId: "agent_1", workerId: "" },
   };
   return { steps, whole };
@@ -130,7 +138,10 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     return this.registry.insert(newRun(n, { runId, name, configJson, ...more }), null, parameters);
   }
 
-  /** Waiting runs, PREFIX0 to PREFIX(COUNT-1), entered at once: thousands of submissions would take long. */
+  /**
+   * Waiting runs, PREFIX0 to PREFIX(COUNT-1), entered at once: thousands of submissions would take
+   * long.
+   */
   addMany(prefix: string, count: number): void {
     const { runId } = this.add(`${prefix}0`);
     const other: Record<string, string> = {
@@ -140,10 +151,14 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     };
     this.#added += count - 1;
     const db = new DatabaseSync(this.layout.registryDb);
-    const columns = db.prepare("SELECT name FROM pragma_table_info('runs')").all().map(({ name }) => name as string);
+    const columns = db.prepare("SELECT name FROM pragma_table_info('runs')").all().map(({ name }) =>
+      name as string
+    );
     db.prepare(`INSERT INTO runs (${columns.join(", ")})
       WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})
-      SELECT ${columns.map((column) => other[column] ?? column).join(", ")} FROM runs, n WHERE run_id = ?`).run(runId);
+      SELECT ${
+      columns.map((column) => other[column] ?? column).join(", ")
+    } FROM runs, n WHERE run_id = ?`).run(runId);
     db.close();
   }
 
@@ -163,7 +178,9 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
   ready(runId: string): RunRow {
     const row = this.registry.apply(runId, { type: "spawned" }, { startedAt: Date.now() });
     const files = this.filesOf(row);
-    for (const path of [files.directory, files.logs, files.control]) Deno.mkdirSync(path, { recursive: true });
+    for (const path of [files.directory, files.logs, files.control]) {
+      Deno.mkdirSync(path, { recursive: true });
+    }
     this.registerWorker({
       runId,
       workerId: "",
@@ -202,10 +219,17 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
 
   /** Steps that differ in their number. */
   addSteps(runId: string, from: number, to: number, more: Partial<StepRecord> = {}): void {
-    this.publish(runId, Array.from({ length: to - from + 1 }, (_, i) => ({ ...A_STEP, step: from + i, ...more })), []);
+    this.publish(
+      runId,
+      Array.from({ length: to - from + 1 }, (_, i) => ({ ...A_STEP, step: from + i, ...more })),
+      [],
+    );
   }
 
-  /** An episode of `length` steps with a reward of 1 each, all of them at one time (Unix milliseconds). */
+  /**
+   * An episode of `length` steps with a reward of 1 each, all of them at one time (Unix
+   * milliseconds).
+   */
   addEpisode(
     runId: string,
     length: number,
@@ -213,7 +237,11 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     at = Date.now(),
     metadataJson = "{}",
   ): void {
-    const { steps, whole } = anEpisode(this.telemetry.head(runId, "episodes"), length, { payload, at, metadataJson });
+    const { steps, whole } = anEpisode(this.telemetry.head(runId, "episodes"), length, {
+      payload,
+      at,
+      metadataJson,
+    });
     this.publish(runId, steps, [whole]);
   }
 

@@ -15,7 +15,11 @@ export function getRun(daemon: TestDaemon, run: string): Promise<Run> {
 }
 
 /** Waits until the run is in one of the states, also across a restart of the daemon. */
-export async function untilState(daemon: TestDaemon, run: string, ...states: string[]): Promise<Run> {
+export async function untilState(
+  daemon: TestDaemon,
+  run: string,
+  ...states: string[]
+): Promise<Run> {
   let last: Run | undefined;
   return await until(async () => {
     try {
@@ -29,16 +33,27 @@ export async function untilState(daemon: TestDaemon, run: string, ...states: str
     }
     if (states.includes(last.state)) return last;
     // An ended run does not change by itself.
-    if (last.outcome !== "") throw new Error(`${run} is ${last.state} (${last.reason}), not ${states.join(" or ")}`);
+    if (last.outcome !== "") {
+      throw new Error(`${run} is ${last.state} (${last.reason}), not ${states.join(" or ")}`);
+    }
     return undefined;
   }, {
     what: `${run} to be ${states.join(" or ")}`,
-    state: () => ({ state: last?.state, reason: last?.reason, daemon: daemon.output().slice(-3000) }),
+    state: () => ({
+      state: last?.state,
+      reason: last?.reason,
+      daemon: daemon.output().slice(-3000),
+    }),
   });
 }
 
 /** Waits until exactly this many steps of the run are stored or, with `atLeast`, more. */
-export async function untilSteps(daemon: TestDaemon, run: string, count: number, atLeast = false): Promise<void> {
+export async function untilSteps(
+  daemon: TestDaemon,
+  run: string,
+  count: number,
+  atLeast = false,
+): Promise<void> {
   let stored = 0;
   await until(async () => {
     stored = Number((await getRun(daemon, run)).telemetry?.steps);
@@ -66,7 +81,9 @@ export async function records(
 ): Promise<Record<string, unknown>[]> {
   const rows: Record<string, unknown>[] = [];
   for await (const { jsonl } of client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
-    for (const line of new TextDecoder().decode(jsonl).split("\n")) if (line !== "") rows.push(JSON.parse(line));
+    for (const line of new TextDecoder().decode(jsonl).split("\n")) {
+      if (line !== "") rows.push(JSON.parse(line));
+    }
   }
   return rows;
 }

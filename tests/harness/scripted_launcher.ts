@@ -1,4 +1,7 @@
-/** An engine whose jobs behave as a test says: slow, forgetful, with repeated ids, silent. It starts no process. */
+/**
+ * An engine whose jobs behave as a test says: slow, forgetful, with repeated ids, silent. It starts
+ * no process.
+ */
 import type {
   JobEnd,
   JobRef,
@@ -69,17 +72,24 @@ export class ScriptedLauncher implements Launcher {
 
   async find(name: string): Promise<Observation> {
     const all = await this.observe();
-    return all.t === "no_answer" ? all : { t: "answer", jobs: all.jobs.filter((job) => job.name === name) };
+    return all.t === "no_answer"
+      ? all
+      : { t: "answer", jobs: all.jobs.filter((job) => job.name === name) };
   }
 
   remembered(name: string): Promise<Observation> {
-    return Promise.resolve({ t: "answer", jobs: this.accounted.filter((job) => job.name === name) });
+    return Promise.resolve({
+      t: "answer",
+      jobs: this.accounted.filter((job) => job.name === name),
+    });
   }
 
   stop(job: JobRef, how: "graceful" | "now"): Promise<void> {
     this.stops.push({ job, how });
     for (const one of this.jobs) {
-      if (one.name === job.name && (job.job === null || job.job === one.job)) this.end(one, "job_cancelled");
+      if (one.name === job.name && (job.job === null || job.job === one.job)) {
+        this.end(one, "job_cancelled");
+      }
     }
     return Promise.resolve();
   }

@@ -1,10 +1,15 @@
-/** A second host with a link to this one: a network namespace and a pair of interfaces. Needs root and `ip`. */
+/**
+ * A second host with a link to this one: a network namespace and a pair of interfaces. Needs root
+ * and `ip`.
+ */
 
 /** Why there cannot be one here; undefined: there can. */
 export function noSecondHost(): string | undefined {
   if (Deno.uid() !== 0) return "only root makes network namespaces";
   const name = `mosaic-probe-${Deno.pid}`;
-  const { success } = new Deno.Command("sh", { args: ["-c", `ip netns add ${name} && ip netns del ${name}`] })
+  const { success } = new Deno.Command("sh", {
+    args: ["-c", `ip netns add ${name} && ip netns del ${name}`],
+  })
     .outputSync();
   return success ? undefined : "network namespaces cannot be made";
 }
@@ -44,7 +49,10 @@ export class SecondHost implements Disposable {
 
   [Symbol.dispose](): void {
     // The interfaces and their routes go with it; the blackhole does not.
-    new Deno.Command("ip", { args: ["route", "del", "blackhole", `${this.#net}.2/32`], stderr: "null" }).outputSync();
+    new Deno.Command("ip", {
+      args: ["route", "del", "blackhole", `${this.#net}.2/32`],
+      stderr: "null",
+    }).outputSync();
     ip("netns", "del", this.#name);
   }
 }

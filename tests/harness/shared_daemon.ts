@@ -3,8 +3,15 @@ import { TestDaemon, type TestDaemonOptions } from "./daemon.ts";
 
 export type DaemonCase = readonly [name: string, work: (daemon: TestDaemon) => Promise<void>];
 
-/** One test whose steps are the cases, in order. A case may kill the daemon, and starts it again then. */
-export function testWithDaemon(name: string, options: TestDaemonOptions, cases: readonly DaemonCase[]): void {
+/**
+ * One test whose steps are the cases, in order. A case may kill the daemon, and starts it again
+ * then.
+ */
+export function testWithDaemon(
+  name: string,
+  options: TestDaemonOptions,
+  cases: readonly DaemonCase[],
+): void {
   Deno.test(name, async (t) => {
     await using daemon = await TestDaemon.start(options);
     for (const [step, work] of cases) {

@@ -14,7 +14,9 @@ export async function until<T>(
     const value = await condition();
     if (value) return value as NonNullable<T>;
     if (performance.now() > deadline) {
-      const state = options.state === undefined ? "" : `; it is ${JSON.stringify(await options.state())}`;
+      const state = options.state === undefined
+        ? ""
+        : `; it is ${JSON.stringify(await options.state())}`;
       throw new Error(`waited in vain for ${options.what}${state}`);
     }
     await new Promise((resolve) => setTimeout(resolve, pause));

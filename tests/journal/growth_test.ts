@@ -35,7 +35,11 @@ Deno.test("growth: told of when asked; a watch that rests costs the kernel nothi
     Deno.writeTextFileSync(path, "2\n", { append: true });
     const before = told;
     watch.arm();
-    assert.equal(told, before + 1, "what came while it rested is told by the time it has been asked");
+    assert.equal(
+      told,
+      before + 1,
+      "what came while it rested is told by the time it has been asked",
+    );
     assert.equal(kernelWatches(), 1);
     Deno.writeTextFileSync(path, "3\n", { append: true });
     await toldMore(before + 1, "growth after the rest to be told");

@@ -4,7 +4,9 @@ import { GrowthTimes } from "../../src/journal/growth_times.ts";
 Deno.test("growth times: a late line has the time at which the journal grew over it, a recent one none", () => {
   const times = new GrowthTimes();
   assert.equal(times.timeAt(10, 1e6), "");
-  for (const [end, at] of [[100, 10_000], [100, 10_500], [250, 11_000], [300, 20_000]] as const) times.add(end, at);
+  for (const [end, at] of [[100, 10_000], [100, 10_500], [250, 11_000], [300, 20_000]] as const) {
+    times.add(end, at);
+  }
   const now = 20_900;
   assert.deepEqual([1, 100, 101, 250].map((position) => times.timeAt(position, now)), [
     ...["10000000000", "10000000000", "11000000000", "11000000000"],

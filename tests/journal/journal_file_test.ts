@@ -6,7 +6,9 @@ import { createJournal, inodeOf, JournalFile } from "../../src/journal/journal_f
 const encoder = new TextEncoder();
 
 /** Root may read everything; without its capabilities it is an owner like any other. */
-const AS_PLAIN_USER = Deno.uid() === 0 ? ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] : [];
+const AS_PLAIN_USER = Deno.uid() === 0
+  ? ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+  : [];
 
 class Written implements Disposable {
   readonly directory = Deno.makeTempDirSync();
@@ -38,7 +40,9 @@ function all(journal: Journal, final = false): string[] {
     assert.equal(chunk.from, at, "positions are contiguous");
     at = chunk.to;
     found.push(...chunk.lines);
-    if (chunk.lost !== undefined) found.push(`lost from ${chunk.from}: ${chunk.lost.bytes ?? "unknown"}`);
+    if (chunk.lost !== undefined) {
+      found.push(`lost from ${chunk.from}: ${chunk.lost.bytes ?? "unknown"}`);
+    }
   }
   return found;
 }
@@ -56,7 +60,8 @@ Deno.test("journal file: emptied by somebody, what is written afterwards is read
   assert.equal(journal.size(), 31, "one position stands for what nobody has seen");
   written.append("more\n");
   assert.deepEqual(all(journal), ["more"]);
-  // Whatever is asked for again of what is gone is lost as well, and positions mean the same to another proxy.
+  // Whatever is asked for again of what is gone is lost as well, and positions mean the same to
+  // another proxy.
   const other = written.open();
   other.seek(4);
   assert.deepEqual(all(other), ["lost from 4: 22", "new", "more"]);
@@ -69,7 +74,11 @@ Deno.test("journal file: cut in the middle, what is left of the old is not read 
   written.append("one\ntwo\nthree\n");
   assert.deepEqual(all(journal), ["one", "two", "three"]);
   Deno.truncateSync(written.path, 8);
-  assert.deepEqual(all(journal), ["lost from 14: 0"], "told, though all that was seen had been read");
+  assert.deepEqual(
+    all(journal),
+    ["lost from 14: 0"],
+    "told, though all that was seen had been read",
+  );
   written.append("four\n");
   assert.deepEqual(all(journal), ["four"]);
 });
@@ -142,13 +151,23 @@ Deno.test("journal file: a packed part that may not be read does not keep the jo
   Deno.writeFileSync(`${written.path}.zst`, new Uint8Array(100), { mode: 0o200 });
   const code = `
     import { Journal } from "${new URL("../../src/journal/journal.ts", import.meta.url)}";
-    import { inodeOf, JournalFile } from "${new URL("../../src/journal/journal_file.ts", import.meta.url)}";
+    import { inodeOf, JournalFile } from "${new URL(
+    "../../src/journal/journal_file.ts",
+    import.meta.url,
+  )}";
     const [path, shiftPath] = Deno.args;
     const inode = inodeOf(path);
     const journal = new Journal(new JournalFile(path, { shiftPath, origin: () => ({ inode, group: undefined }) }));
     journal.seek(0);
     console.log([...journal.next(false).lines].join());`;
-  const [program, ...args] = [...AS_PLAIN_USER, Deno.execPath(), "eval", code, written.path, written.shiftPath];
+  const [program, ...args] = [
+    ...AS_PLAIN_USER,
+    Deno.execPath(),
+    "eval",
+    code,
+    written.path,
+    written.shiftPath,
+  ];
   const { stdout, stderr } = await new Deno.Command(program!, { args }).output();
   assert.equal(new TextDecoder().decode(stdout), "one,two\n", new TextDecoder().decode(stderr));
 });
@@ -161,7 +180,10 @@ Deno.test("journal file: emptied behind a link to another run's logs: the other 
   for (const path of [logs, others]) Deno.writeTextFileSync(`${path}/out.log`, text);
   const inode = inodeOf(`${logs}/out.log`)!;
   const journal = new Journal(
-    new JournalFile(`${logs}/out.log`, { shiftPath: written.shiftPath, origin: () => ({ inode, group: undefined }) }),
+    new JournalFile(`${logs}/out.log`, {
+      shiftPath: written.shiftPath,
+      origin: () => ({ inode, group: undefined }),
+    }),
   );
   assert.equal(all(journal).length, 1000);
   const packed = packChunkNow(0, encoder.encode(text.slice(0, 2000)));
@@ -203,7 +225,10 @@ Deno.test("journal file: emptied and grown beyond what was read before anybody l
   assert.deepEqual(all(journal), ["lost from 8: unknown", "a line that is longer than both"]);
   Deno.truncateSync(written.path, 0);
   written.append("and once more, longer than the one before\n");
-  assert.deepEqual(all(journal), ["lost from 41: unknown", "and once more, longer than the one before"]);
+  assert.deepEqual(all(journal), [
+    "lost from 41: unknown",
+    "and once more, longer than the one before",
+  ]);
   const other = written.open();
   other.seek(42);
   assert.deepEqual(all(other), ["and once more, longer than the one before"]);
@@ -243,7 +268,11 @@ Deno.test("journal file: emptied while no proxy was there, and the next one look
 
 Deno.test("journal file: whole lines that were read before it was emptied are not lost with it", () => {
   using written = new Written();
-  const journal = new Journal(new JournalFile(written.path), { lines: 1, bytes: 1024, lineBytes: 4096 });
+  const journal = new Journal(new JournalFile(written.path), {
+    lines: 1,
+    bytes: 1024,
+    lineBytes: 4096,
+  });
   written.append("one\ntwo\nthree\ntorn");
   assert.deepEqual([...journal.next(false)!.lines], ["one"]);
   Deno.truncateSync(written.path, 0);
@@ -286,7 +315,9 @@ Deno.test("journal file: written, emptied and read by one proxy after another, i
     for (let act = 0; act < 40; act++) {
       const what = upTo(8);
       if (what < 3) {
-        for (let count = 1 + upTo(30); count > 0; count--) written.append(`line ${next++} ${"x".repeat(upTo(60))}\n`);
+        for (let count = 1 + upTo(30); count > 0; count--) {
+          written.append(`line ${next++} ${"x".repeat(upTo(60))}\n`);
+        }
       } else if (what === 3) {
         missing ||= read < next - 1;
         Deno.truncateSync(written.path, 0);
@@ -304,8 +335,13 @@ Deno.test("journal file: written, emptied and read by one proxy after another, i
           const line = Number(found.split(" ")[1]);
           assert(line > read, `seed ${seed}: line ${line} after ${read}`);
           if (line > read + 1) {
-            assert.equal(line, first, `seed ${seed}: what is still in the file is read from its beginning`);
-            // A plain user's journal has no header: before anything is read there is nothing to notice its loss by.
+            assert.equal(
+              line,
+              first,
+              `seed ${seed}: what is still in the file is read from its beginning`,
+            );
+            // A plain user's journal has no header: before anything is read there is nothing to
+            // notice its loss by.
             assert(
               missing && (reported > 0 || !headed && read < 0),
               `seed ${seed}: ${read} to ${line} is lost and not reported`,
@@ -314,8 +350,11 @@ Deno.test("journal file: written, emptied and read by one proxy after another, i
           read = line;
         }
         stored = journal.position;
-        if (first < next) assert.equal(read, next - 1, `seed ${seed}: what is in the file is read to its end`);
-        // In an empty file there is nothing to tell another loss by: what is written and emptied then is part of the last.
+        if (first < next) {
+          assert.equal(read, next - 1, `seed ${seed}: what is in the file is read to its end`);
+        }
+        // In an empty file there is nothing to tell another loss by: what is written and emptied
+        // then is part of the last.
         if (first === next) continue;
         missing = false;
         reported = 0;

@@ -53,7 +53,9 @@ function chunkSizes(journal: Journal): number[] {
 
 Deno.test("journal: a chunk is bounded in lines and bytes, a long line goes by itself", () => {
   using written = new Written();
-  written.append("a\nb\nc\nd\ne\n" + "x".repeat(100) + "\n" + "y".repeat(40) + "\n" + "z".repeat(40) + "\nw\n");
+  written.append(
+    "a\nb\nc\nd\ne\n" + "x".repeat(100) + "\n" + "y".repeat(40) + "\n" + "z".repeat(40) + "\nw\n",
+  );
   assert.deepEqual(chunkSizes(written.journal), [4, 1, 1, 1, 2]);
 });
 
@@ -75,7 +77,9 @@ Deno.test("journal: small chunks are cut from what is held, and what is held is 
     }
   }
   const journal = new Journal(new Counted(written.path), { ...BOUNDS, bytes: 600 });
-  for (let lines = 2; lines <= 50; lines += 2) assert.equal(journal.next(false, 20)?.lines.length, 2);
+  for (let lines = 2; lines <= 50; lines += 2) {
+    assert.equal(journal.next(false, 20)?.lines.length, 2);
+  }
   journal.close();
   assert.equal(reads, 1);
 });
@@ -97,13 +101,20 @@ Deno.test("journal: an overlong line is passed over in parts as it comes, and co
   assert.deepEqual(written.lines(), ["before", "<overlong>"]);
   written.append("x".repeat(500));
   assert.deepEqual(written.lines(), []);
-  assert(written.journal.size() - written.journal.position - written.journal.unended <= 0, "nothing holds the worker");
+  assert(
+    written.journal.size() - written.journal.position - written.journal.unended <= 0,
+    "nothing holds the worker",
+  );
   const position = written.journal.position;
   assert(position > 1000, "what was passed over can be acknowledged");
   written.append("\nafter\n");
   assert.deepEqual(written.lines(), ["after"]);
   written.journal.seek(position);
-  assert.deepEqual(written.lines(), ["after"], "another reader does not take the rest of the line for a line");
+  assert.deepEqual(
+    written.lines(),
+    ["after"],
+    "another reader does not take the rest of the line for a line",
+  );
   written.append("y".repeat(300));
   assert.deepEqual(written.lines(true), ["<overlong>"]);
   assert.equal(written.journal.position, written.journal.size());
@@ -192,7 +203,10 @@ Deno.test("journal: a progress bar without a newline is cut at a carriage return
       written.append(char);
       lines.push(...written.lines());
     }
-    assert(written.journal.size() - written.journal.position <= BOUNDS.bytes, "nothing that holds its worker");
+    assert(
+      written.journal.size() - written.journal.position <= BOUNDS.bytes,
+      "nothing that holds its worker",
+    );
     written.append("\nstep=30 loss=1\n");
     return [...lines, ...written.lines()];
   });

@@ -1,4 +1,7 @@
-/** What is stored of a journal is given back while its worker appends, and is still all there for whoever reads. */
+/**
+ * What is stored of a journal is given back while its worker appends, and is still all there for
+ * whoever reads.
+ */
 import assert from "node:assert/strict";
 import { joinedBytes } from "../../src/base/text/joined_bytes.ts";
 import { createLogger } from "../../src/base/log.ts";
@@ -27,7 +30,11 @@ async function withWriter(work: (journals: Journals) => Promise<void>): Promise<
   createJournal(path, `${directory}/journal-1.json`);
   const opened: JournalFile[] = [];
   const writer = new Deno.Command("/bin/sh", {
-    args: ["-c", 'exec >>"$0"; chmod 400 "$0"; while read -r n; do seq "$n" "$((n + 149999))"; done', path],
+    args: [
+      "-c",
+      'exec >>"$0"; chmod 400 "$0"; while read -r n; do seq "$n" "$((n + 149999))"; done',
+      path,
+    ],
     stdin: "piped",
   }).spawn();
   const input = writer.stdin.getWriter();
@@ -104,7 +111,10 @@ Deno.test("journal: what is stored is given back while the worker writes, and re
       packer.stored(stored);
       await Promise.all([packer.settled(), writing]);
     }
-    assert.ok(blocksOf(path) < written() - 8 * MIB + 2 * MIB, `${blocksOf(path)} of ${written()} bytes are taken`);
+    assert.ok(
+      blocksOf(path) < written() - 8 * MIB + 2 * MIB,
+      `${blocksOf(path)} of ${written()} bytes are taken`,
+    );
     assert.equal(Deno.statSync(path).mode! & 0o777, 0o400);
     assertWhole(path, file);
     await packer.finish();
@@ -120,7 +130,10 @@ Deno.test("journal: who reads it while its proxy packs it reads on behind what h
     await writeTo(3 * MIB);
     const file = journal();
     const size = file.size();
-    const reader = new JournalFile(path, { readOnly: true, shiftPath: path.replace(/logs\/.*/, "journal-1.json") });
+    const reader = new JournalFile(path, {
+      readOnly: true,
+      shiftPath: path.replace(/logs\/.*/, "journal-1.json"),
+    });
     const first = new Uint8Array(MIB);
     assert.equal(reader.read(0, first), MIB);
     await new JournalPacker(path, file, log).finish();
@@ -140,7 +153,8 @@ Deno.test("journal: a proxy that was killed while it packed leaves nothing that 
     packer.stored(3 * MIB);
     await packer.settled();
     const packed = Deno.readFileSync(packedPath(path));
-    // Of the last chunk that it appended only a part is there; what is before was synced before holes were made.
+    // Of the last chunk that it appended only a part is there; what is before was synced before
+    // holes were made.
     Deno.writeFileSync(packedPath(path), packed.subarray(32, 500), { append: true });
     const next = journal();
     next.size();
@@ -159,7 +173,10 @@ Deno.test("journal: where no holes can be made it is given back when the worker 
     await writeTo(4 * MIB);
     const file = journal();
     file.size();
-    const packer = new JournalPacker(path, file, log, { roundBytes: MIB, makeHole: () => Promise.resolve(false) });
+    const packer = new JournalPacker(path, file, log, {
+      roundBytes: MIB,
+      makeHole: () => Promise.resolve(false),
+    });
     packer.stored(3 * MIB);
     await packer.settled();
     assert.ok(blocksOf(path) > 4 * MIB);
@@ -240,13 +257,19 @@ Deno.test("journal: where the end of what was packed is damaged, no hole is pack
     await second.settled();
     await second.finish();
     await packEndedLog(path, log);
-    assert.ok(Deno.readFileSync(packedPath(path)).every((byte, i) => byte === bytes[i]), "what was packed stays");
+    assert.ok(
+      Deno.readFileSync(packedPath(path)).every((byte, i) => byte === bytes[i]),
+      "what was packed stays",
+    );
     const now = logText(path);
     const lost = now.indexOf("\n[mosaic:");
     assert.match(now.slice(lost), /^\n\[mosaic: \d+ bytes of the log are damaged/);
     const size = Number(/mosaic: (\d+) bytes/.exec(now.slice(lost))![1]);
     assert.ok(lost > 4 * MIB - 100 && size < 1.1 * MIB, `${size} bytes at ${lost}`);
-    assert.ok(now.slice(0, lost) === text.slice(0, lost) && now.slice(lost + size) === text.slice(lost + size));
+    assert.ok(
+      now.slice(0, lost) === text.slice(0, lost) &&
+        now.slice(lost + size) === text.slice(lost + size),
+    );
     assert.ok(textFrom(next, 0) === now, "a proxy reads the same");
   });
 });
@@ -268,7 +291,11 @@ Deno.test("journal: where the packed file was removed, no hole is packed in its 
     await next.settled();
     await packEndedLog(path, listening);
     assert.throws(() => Deno.statSync(packedPath(path)), Deno.errors.NotFound);
-    assert.equal(told.filter((line) => line.includes("the packed log was removed")).length, 2, told.join(""));
+    assert.equal(
+      told.filter((line) => line.includes("the packed log was removed")).length,
+      2,
+      told.join(""),
+    );
   });
 });
 
@@ -283,7 +310,8 @@ Deno.test("journal: no hole is made in what is not stored yet, whatever the pack
       Deno.writeFileSync(packedPath(path), chunk, { append: true });
     }
     const holes: number[] = [];
-    const makeHole = (_: unknown, from: number, to: number) => Promise.resolve(holes.push(from, to) > 0);
+    const makeHole = (_: unknown, from: number, to: number) =>
+      Promise.resolve(holes.push(from, to) > 0);
     const packer = new JournalPacker(path, file, log, { roundBytes: MIB, makeHole });
     packer.stored(MIB);
     await packer.settled();

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
-import { LogFile, openLog, packChunk, PackedLog, packedPath } from "../../src/journal/packed_log.ts";
+import {
+  LogFile,
+  openLog,
+  packChunk,
+  PackedLog,
+  packedPath,
+} from "../../src/journal/packed_log.ts";
 
 /** What no part of is like another. */
 const TEXT = new TextEncoder().encode(
@@ -29,7 +35,14 @@ async function packedLog(work: (path: string) => Promise<void> | void): Promise<
 async function assertReads(file: LogFile, expected: Uint8Array): Promise<void> {
   assert.equal(file.size, expected.length);
   for (
-    const [at, length] of [[0, expected.length + 5], [0, 3], [5, 40_000], [69_990, 20], [70_000, 9], [TEXT.length, 4]]
+    const [at, length] of [
+      [0, expected.length + 5],
+      [0, 3],
+      [5, 40_000],
+      [69_990, 20],
+      [70_000, 9],
+      [TEXT.length, 4],
+    ]
   ) {
     const wanted = expected.subarray(at, at! + length!);
     for (const asynchronously of [false, true]) {
@@ -44,7 +57,9 @@ Deno.test("packed log: it reads as if nothing was packed, also when more is pack
   await packedLog(async (path) => {
     using file = openLog(path)!;
     await assertReads(file, TEXT);
-    Deno.writeFileSync(packedPath(path), await packChunk(70_000, TEXT.subarray(70_000, 80_000)), { append: true });
+    Deno.writeFileSync(packedPath(path), await packChunk(70_000, TEXT.subarray(70_000, 80_000)), {
+      append: true,
+    });
     Deno.writeFileSync(path, TEXT.map((byte, i) => i < 80_000 ? 0 : byte));
     await assertReads(file, TEXT);
   });
@@ -69,7 +84,10 @@ Deno.test("packed log: thinned chunks read as before; what cannot be rendered co
     };
     let damaged = -1;
     const render = (bytes: Uint8Array) => {
-      const [at, length] = new TextDecoder().decode(bytes).split(" ").map(Number) as [number, number];
+      const [at, length] = new TextDecoder().decode(bytes).split(" ").map(Number) as [
+        number,
+        number,
+      ];
       if (at === damaged) throw new Error("damaged");
       return TEXT.slice(at, at + length);
     };
@@ -90,7 +108,10 @@ Deno.test("packed log: thinned chunks read as before; what cannot be rendered co
     assert.equal(torn.readSync(0, into), TEXT.length);
     assert.deepEqual(into.subarray(0, 40_001), TEXT.subarray(0, 40_001));
     assert.deepEqual(into.subarray(70_000), TEXT.subarray(70_000));
-    assert.match(new TextDecoder().decode(into.subarray(40_001, 40_200)), /29999 bytes of the log need steps/);
+    assert.match(
+      new TextDecoder().decode(into.subarray(40_001, 40_200)),
+      /29999 bytes of the log need steps/,
+    );
   });
 });
 
@@ -108,7 +129,9 @@ Deno.test("packed log: a copy that was made while more was packed reads up to wh
     const bytes = TEXT.slice(0, 60_000).map((byte, i) => i < 4096 ? byte : 0);
     Deno.writeFileSync(path, bytes);
     Deno.writeFileSync(packedPath(path), await packChunk(0, TEXT.subarray(0, 40_000)));
-    Deno.writeFileSync(packedPath(path), await packChunk(40_000, TEXT.subarray(40_000, 70_000)), { append: true });
+    Deno.writeFileSync(packedPath(path), await packChunk(40_000, TEXT.subarray(40_000, 70_000)), {
+      append: true,
+    });
     using file = openLog(path)!;
     await assertReads(file, TEXT.subarray(0, 70_000));
   });
@@ -117,7 +140,9 @@ Deno.test("packed log: a copy that was made while more was packed reads up to wh
 /** Where the n-th chunk's header begins. */
 function nthIndexOf(bytes: Uint8Array, n: number): number {
   let at = 0;
-  for (let i = 0; i < n; i++) at += 32 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(at + 28, true);
+  for (let i = 0; i < n; i++) {
+    at += 32 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(at + 28, true);
+  }
   return at;
 }
 
@@ -125,13 +150,19 @@ Deno.test("packed log: any flipped bit costs the chunk that it is in, and is tol
   await packedLog((path) => {
     const whole = Deno.readFileSync(packedPath(path));
     const headers = CUTS.slice(0, -1).map((_, i) => nthIndexOf(whole, i));
-    const inHeaders = headers.flatMap((at) => Array.from({ length: 32 * 8 }, (_, bit) => at * 8 + bit));
-    const elsewhere = Array.from({ length: Math.floor(whole.length / 97) }, (_, i) => i * 97 * 8 + (i % 8));
+    const inHeaders = headers.flatMap((at) =>
+      Array.from({ length: 32 * 8 }, (_, bit) => at * 8 + bit)
+    );
+    const elsewhere = Array.from(
+      { length: Math.floor(whole.length / 97) },
+      (_, i) => i * 97 * 8 + (i % 8),
+    );
     for (const bit of [...inHeaders, ...elsewhere]) {
       const damaged = whole.slice();
       const at = bit >> 3;
       damaged[at]! ^= 1 << (bit % 8);
-      // Another file, as a reader that comes later finds it: not one that gets the number of the one before.
+      // Another file, as a reader that comes later finds it: not one that gets the number of the
+      // one before.
       Deno.writeFileSync(`${path}.new`, damaged);
       Deno.renameSync(`${path}.new`, packedPath(path));
       using file = openLog(path)!;
@@ -146,7 +177,9 @@ Deno.test("packed log: any flipped bit costs the chunk that it is in, and is tol
       const chunk = CUTS.indexOf(wrong[0]!);
       // One of seven bytes has no room for it.
       if (chunk < 0 || CUTS[chunk]! - CUTS[chunk - 1]! < 100) continue;
-      const told = new TextDecoder().decode(found.subarray(CUTS[chunk - 1], CUTS[chunk - 1]! + 300));
+      const told = new TextDecoder().decode(
+        found.subarray(CUTS[chunk - 1], CUTS[chunk - 1]! + 300),
+      );
       assert.match(told, /^\n\[mosaic: \d+ bytes of the log are damaged/, `bit ${bit}`);
     }
   });
@@ -172,7 +205,9 @@ Deno.test("packed log: a chunk that was cut short is not there yet", async () =>
     Deno.truncateSync(packedPath(path), whole.length - 1);
     using packed = new PackedLog(path);
     assert.equal(packed.end(), 40_001);
-    Deno.writeFileSync(packedPath(path), whole.subarray(packed.wholeBytes()).slice(0, 20), { append: false });
+    Deno.writeFileSync(packedPath(path), whole.subarray(packed.wholeBytes()).slice(0, 20), {
+      append: false,
+    });
     Deno.writeFileSync(packedPath(path), whole);
     assert.equal(packed.end(), 70_000);
   });
@@ -197,7 +232,11 @@ Deno.test("packed log: what a worker puts in its place costs a reader neither ti
     ["nothing but a hole", new Uint8Array(0), HUGE],
     ["a hole behind a chunk", chunk, HUGE],
     ["a chunk that is packed in 3 GiB", header(0n, 100, 3 * 2 ** 30), 2 ** 32],
-    ["a chunk that begins far away", Uint8Array.of(...header(2n ** 50n, 100, 8), ...new Uint8Array(8)), 40],
+    [
+      "a chunk that begins far away",
+      Uint8Array.of(...header(2n ** 50n, 100, 8), ...new Uint8Array(8)),
+      40,
+    ],
   ];
   await packedLog((path) => {
     Deno.writeFileSync(path, TEXT);

@@ -1,6 +1,6 @@
 /**
- * Workers that open their output files anew (`> /dev/stdout`), and others that empty the journal: what is printed later is
- * delivered once, and what is lost is reported.
+ * Workers that open their output files anew (`> /dev/stdout`), and others that empty the journal:
+ * what is printed later is delivered once, and what is lost is reported.
  */
 import assert from "node:assert/strict";
 import { findProgram } from "../../src/proxy/worker/program.ts";
@@ -13,7 +13,9 @@ const AS_PLAIN_USER = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--n
 const isRoot = opensAnything();
 const mayBecomePlain = isRoot && "path" in findProgram("setpriv", "/", "/usr/bin:/bin:/usr/sbin");
 const plain = isRoot ? AS_PLAIN_USER : [];
-if (isRoot && !mayBecomePlain) console.log("SKIPPED: setpriv is not installed, so a plain user's worker is not tried");
+if (isRoot && !mayBecomePlain) {
+  console.log("SKIPPED: setpriv is not installed, so a plain user's worker is not tried");
+}
 if (!isRoot) console.log("NOT ALLOWED HERE: this user is not root, so root's worker is not tried");
 
 /** Whether a file's mode stops this process, as it does not stop root with its capabilities. */
@@ -35,7 +37,9 @@ const stepsOf = (scene: Scene) => scene.daemon.steps.map(({ step }) => step);
 const stderrOf = (scene: Scene) => Deno.readTextFileSync(scene.files.stderr(1));
 
 function lost(scene: Scene): { from: number; bytes: number | null; reason: string }[] {
-  return scene.daemon.events.filter(({ kind }) => kind === "journal_lost").map(({ dataJson }) => JSON.parse(dataJson));
+  return scene.daemon.events.filter(({ kind }) => kind === "journal_lost").map(({ dataJson }) =>
+    JSON.parse(dataJson)
+  );
 }
 
 const REOPENING = `echo before >&2; ${printSteps(0, 50)}
@@ -43,7 +47,8 @@ const REOPENING = `echo before >&2; ${printSteps(0, 50)}
   ${printSteps(50, 100)}; echo after >&2`;
 
 Deno.test({
-  name: "stdout opened anew by a plain user's worker: it fails aloud, and everything around it is kept",
+  name:
+    "stdout opened anew by a plain user's worker: it fails aloud, and everything around it is kept",
   ignore: isRoot && !mayBecomePlain,
   fn: () =>
     inScene(async (scene) => {
@@ -67,7 +72,11 @@ Deno.test({
       assert.equal(await scene.shell(REOPENING).code(), 0);
       const steps = stepsOf(scene);
       assert.deepEqual(steps.slice(-50), numbers(50, 100));
-      assert.deepEqual(steps, [...new Set(steps)].sort((a, b) => a - b), "nothing twice, nothing out of order");
+      assert.deepEqual(
+        steps,
+        [...new Set(steps)].sort((a, b) => a - b),
+        "nothing twice, nothing out of order",
+      );
       assert.equal(lost(scene).length, 1);
       assert.match(lost(scene)[0]!.reason, /> \/dev\/stdout/);
       // The proxy's own blank line is none of the worker's.
@@ -82,14 +91,18 @@ function empty(scene: Scene): void {
 }
 
 const gate = (name: string) => `while [ ! -e ${name} ]; do sleep 0.05; done`;
-const open = (scene: Scene, name: string) => Deno.writeTextFileSync(`${scene.directory}/${name}`, "");
+const open = (scene: Scene, name: string) =>
+  Deno.writeTextFileSync(`${scene.directory}/${name}`, "");
 
-// What follows is shorter than what was there, or longer: then the file's size alone would tell nothing.
+// What follows is shorter than what was there, or longer: then the file's size alone would tell
+// nothing.
 for (const [count, form] of [[20, "shorter"], [300, "longer"]] as const) {
   Deno.test(`journal emptied by somebody under its proxy, then ${form}: reported once, and delivery goes on`, () =>
     inScene(async (scene) => {
-      const proxy = scene.shell(`${printSteps(0, 100)}; ${gate("a")}; ${printSteps(100, 100 + count)}; ${gate("b")}
-        ${printSteps(100 + count, 200 + count)}; exit 4`);
+      const proxy = scene.shell(
+        `${printSteps(0, 100)}; ${gate("a")}; ${printSteps(100, 100 + count)}; ${gate("b")}
+        ${printSteps(100 + count, 200 + count)}; exit 4`,
+      );
       await until(() => scene.daemon.steps.length === 100, { what: "the first part" });
       empty(scene);
       open(scene, "a");
@@ -102,13 +115,17 @@ for (const [count, form] of [[20, "shorter"], [300, "longer"]] as const) {
 
   Deno.test(`journal emptied by somebody while no proxy was there, then ${form}: reported once, and delivery goes on`, () =>
     inScene(async (scene) => {
-      const first = scene.shell(`${printSteps(0, 100)}; ${gate("a")}; ${printSteps(100, 100 + count)}; ${gate("b")}
-        ${printSteps(100 + count, 200 + count)}; exit 4`);
+      const first = scene.shell(
+        `${printSteps(0, 100)}; ${gate("a")}; ${printSteps(100, 100 + count)}; ${gate("b")}
+        ${printSteps(100 + count, 200 + count)}; exit 4`,
+      );
       await until(() => scene.daemon.steps.length === 100, { what: "the first part" });
       await first.kill();
       empty(scene);
       open(scene, "a");
-      await until(() => scene.journal().includes(`"step_index":${99 + count}}`), { what: "the worker to go on" });
+      await until(() => scene.journal().includes(`"step_index":${99 + count}}`), {
+        what: "the worker to go on",
+      });
       const second = scene.proxy([], { args: ["--attach"] });
       await until(() => scene.daemon.steps.length === 100 + count, { what: "the second part" });
       await second.kill();

@@ -9,8 +9,17 @@ const turn = () => Promise.resolve();
 /** Of two attempts, in turn; the log is the first one's. */
 const STEPS: StoredStep[] = Array.from({ length: 2 * N }, (_, i) => ({
   ...EMPTY_STEP,
-  ...{ seq: i + 1, attempt: 1 + i % 2, episode: i >> 7, step: i & 127, reward: i % 3 === 0 ? 1 : i / 7 },
-  ...{ actionJson: String(i % 3), observationJson: i % 50 === 0 ? "[]" : `[${Math.sin(i)}, ${Math.cos(i)}]` },
+  ...{
+    seq: i + 1,
+    attempt: 1 + i % 2,
+    episode: i >> 7,
+    step: i & 127,
+    reward: i % 3 === 0 ? 1 : i / 7,
+  },
+  ...{
+    actionJson: String(i % 3),
+    observationJson: i % 50 === 0 ? "[]" : `[${Math.sin(i)}, ${Math.cos(i)}]`,
+  },
 }));
 
 const read = (steps: readonly StoredStep[]) => (since: number) =>
@@ -19,19 +28,26 @@ const read = (steps: readonly StoredStep[]) => (since: number) =>
 const STYLES: Record<string, (step: StoredStep) => string> = {
   "as JSON.stringify writes it": ({ episode, step, reward, observationJson }) =>
     `{"type":"step","episode":${episode},"step":${step},"obs":${observationJson},"reward":${reward}}`,
-  "as Python writes it, with values of its own": ({ seq, step, reward, actionJson, observationJson }) =>
+  "as Python writes it, with values of its own": (
+    { seq, step, reward, actionJson, observationJson },
+  ) =>
     ` {"type": "step", "step_index": ${step}, "t": ${
       seq / 3
     }, "action": ${actionJson}, "observation": ${observationJson}, ` +
-    `"reward": ${Number.isInteger(reward) ? `${reward}.0` : reward}, "name": "größe ${seq}", "more": {"a": [${seq}]} }`,
+    `"reward": ${
+      Number.isInteger(reward) ? `${reward}.0` : reward
+    }, "name": "größe ${seq}", "more": {"a": [${seq}]} }`,
   "in two orders": ({ seq, observationJson }) =>
-    seq % 4 === 1 ? `{"observation":${observationJson},"n":${seq}}` : `{"n":${seq},"observation":${observationJson}}`,
+    seq % 4 === 1
+      ? `{"observation":${observationJson},"n":${seq}}`
+      : `{"n":${seq},"observation":${observationJson}}`,
 };
 
 for (const [name, style] of Object.entries(STYLES)) {
   Deno.test(`thin log: lines of steps ${name} come out to the byte, with what is between and cut off`, async () => {
     const log = STEPS.filter(({ attempt }) => attempt === 1).map((step, i) =>
-      style(step).trimStart() + (i % 97 === 0 ? '\nplain text\n{"no": json\n\n{"observation":[]}' : "")
+      style(step).trimStart() +
+      (i % 97 === 0 ? '\nplain text\n{"no": json\n\n{"observation":[]}' : "")
     ).join("\n");
     const bytes = encoder.encode(log);
     const steps = new StepsOfLog(read(STEPS), 1);
@@ -52,9 +68,14 @@ Deno.test("thin log: a step that has changed or is gone is an error, never anoth
   const bytes = encoder.encode(own.map(STYLES["as JSON.stringify writes it"]!).join("\n"));
   const thin = (await thinned(bytes, new StepsOfLog(read(own), 1), turn))!;
   assert.deepEqual(rendered(thin, read(own)), bytes);
-  const other = own.map((step) => step.seq === 44 ? { ...step, observationJson: "[0.5, 0.25]" } : step);
+  const other = own.map((step) =>
+    step.seq === 44 ? { ...step, observationJson: "[0.5, 0.25]" } : step
+  );
   assert.throws(() => rendered(thin, read(other)), /do not give back its lines/);
-  assert.throws(() => rendered(thin, read(own.filter(({ seq }) => seq !== 44))), /step 44 is damaged or removed/);
+  assert.throws(
+    () => rendered(thin, read(own.filter(({ seq }) => seq !== 44))),
+    /step 44 is damaged or removed/,
+  );
 });
 
 Deno.test("thin log: a log without steps, or that is no UTF-8, stays as it is", async () => {

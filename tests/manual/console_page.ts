@@ -1,7 +1,8 @@
 /**
- * A page of the manual as a script. Of a block of `console`, each line after "$ " (and "> ", its continuation) is run by a
- * shell, and the lines below it must be in what it prints, in this order; figures, ids, times and curves may differ. A
- * block of `python` is the file that the paragraph before it names first.
+ * A page of the manual as a script. Of a block of `console`, each line after "$ " (and "> ", its
+ * continuation) is run by a shell, and the lines below it must be in what it prints, in this order;
+ * figures, ids, times and curves may differ. A block of `python` is the file that the paragraph
+ * before it names first.
  */
 
 export interface PageFile {
@@ -23,9 +24,13 @@ export function partsOf(markdown: string): PagePart[] {
     if (language === "python") {
       const before = markdown.slice(0, index).trimEnd().split("\n\n").at(-1)!;
       const name = /`([\w/]+\.py)`/.exec(before)?.[1];
-      if (name === undefined) throw new Error(`the paragraph before this block names no file: ${text!.slice(0, 60)}`);
+      if (name === undefined) {
+        throw new Error(`the paragraph before this block names no file: ${text!.slice(0, 60)}`);
+      }
       parts.push({ file: { name, text: text! } });
-    } else if (language === "console") parts.push(...commandsOf(text!).map((command) => ({ command })));
+    } else if (language === "console") {
+      parts.push(...commandsOf(text!).map((command) => ({ command })));
+    }
   }
   return parts;
 }
@@ -42,7 +47,9 @@ function commandsOf(block: string): PageCommand[] {
   return commands;
 }
 
-/** A line without what differs between two times: figures, ids, paths, curves, the width of columns. */
+/**
+ * A line without what differs between two times: figures, ids, paths, curves, the width of columns.
+ */
 export function comparable(line: string): string {
   return line
     .replace(/\b[0-9A-HJKMNP-TV-Z]{26}\b/g, "ID")

@@ -10,7 +10,10 @@ const ROOT = new URL("../../", import.meta.url);
 
 Deno.test("manual: every link of every Markdown file leads to a file, and every anchor to a heading", async () => {
   const pages = [
-    ...["README.md", "SECURITY.md"].map((path) => ({ path, text: Deno.readTextFileSync(new URL(path, ROOT)) })),
+    ...["README.md", "SECURITY.md"].map((path) => ({
+      path,
+      text: Deno.readTextFileSync(new URL(path, ROOT)),
+    })),
     ...(await manualPages()).map(({ name, text }) => ({ path: `docs/${name}.md`, text })),
   ];
   const headings = new Map<string, Set<string>>();
@@ -29,7 +32,9 @@ Deno.test("manual: every link of every Markdown file leads to a file, and every 
     for (const [, href] of text.replace(/^```[^]*?^```/gm, "").matchAll(/\]\(([^)\s]+)\)/g)) {
       if (/^(https?:|mailto:)/.test(href!)) continue;
       const [to, anchor] = href!.split("#") as [string, string?];
-      const target = to === "" ? path : new URL(to, new URL(path, ROOT)).pathname.slice(ROOT.pathname.length);
+      const target = to === ""
+        ? path
+        : new URL(to, new URL(path, ROOT)).pathname.slice(ROOT.pathname.length);
       let found: string | undefined;
       try {
         found = target.endsWith(".md") ? Deno.readTextFileSync(new URL(target, ROOT)) : "";
@@ -38,14 +43,19 @@ Deno.test("manual: every link of every Markdown file leads to a file, and every 
         broken.push(`${path}: ${href}`);
         continue;
       }
-      if (anchor !== undefined && !anchors(target, found).has(anchor)) broken.push(`${path}: ${href}: no such heading`);
+      if (anchor !== undefined && !anchors(target, found).has(anchor)) {
+        broken.push(`${path}: ${href}: no such heading`);
+      }
     }
   }
   assert.deepEqual(broken, []);
 });
 
 Deno.test("manual: links between pages are links of the site, those to other files of the repository are not", () => {
-  assert.equal(linkTarget("reference/cli", "../how-to/slurm.md#in-slurm", "../"), "../how-to/slurm.html#in-slurm");
+  assert.equal(
+    linkTarget("reference/cli", "../how-to/slurm.md#in-slurm", "../"),
+    "../how-to/slurm.html#in-slurm",
+  );
   assert.equal(linkTarget("reference/cli", "wire.md", "../"), "../reference/wire.html");
   assert.equal(linkTarget("reference/cli", "#output", "../"), "#output");
   assert.equal(linkTarget("reference/cli", "../../README.md", "../"), undefined);
@@ -63,7 +73,9 @@ Deno.test("manual: in the site, every link leads to a file of it, and every anch
       const target = to === "" ? path : new URL(to, `http://x/${path}`).pathname.slice(1);
       const page = files.get(target);
       if (page === undefined) broken.push(`${path}: ${href}`);
-      else if (anchor && !page.text.includes(` id="${anchor}"`)) broken.push(`${path}: ${href}: no such element`);
+      else if (anchor && !page.text.includes(` id="${anchor}"`)) {
+        broken.push(`${path}: ${href}: no such element`);
+      }
     }
   }
   assert.deepEqual(broken, []);
@@ -81,7 +93,10 @@ Deno.test("manual: a search finds sections that have all words, those with a wor
     ["A full disk", "a-full-disk"],
     ["Other", "other"],
   ]);
-  assert.deepEqual(search(sections, "Full dis").map(({ heading }) => heading), ["A full disk", "Other"]);
+  assert.deepEqual(search(sections, "Full dis").map(({ heading }) => heading), [
+    "A full disk",
+    "Other",
+  ]);
   assert.deepEqual(search(sections, "full nothing"), []);
   assert.deepEqual(search(sections, " "), []);
   assert.equal(excerpt(sections[2]!, "full"), "A disk that is full.");

@@ -40,7 +40,9 @@ pythonTest(
     const directory = Deno.makeTempDirSync({ prefix: "mosaic-tutorial-" });
     const path = program(directory);
     // A link to the interpreter would leave its environment, and the packages there.
-    Deno.writeTextFileSync(`${path}/python3`, `#!/bin/sh\nexec '${python}' "$@"\n`, { mode: 0o755 });
+    Deno.writeTextFileSync(`${path}/python3`, `#!/bin/sh\nexec '${python}' "$@"\n`, {
+      mode: 0o755,
+    });
     const work = `${directory}/work`;
     Deno.mkdirSync(work);
     const env = {

@@ -1,4 +1,6 @@
-/** An agent's client, by the protocol's own library: over standard input and output, and over HTTP. */
+/**
+ * An agent's client, by the protocol's own library: over standard input and output, and over HTTP.
+ */
 import assert from "node:assert/strict";
 import { Client, StreamableHTTPClientTransport } from "npm:@modelcontextprotocol/client@2.4.0";
 import { StdioClientTransport } from "npm:@modelcontextprotocol/client@2.4.0/stdio";
@@ -9,9 +11,20 @@ import { until } from "../harness/wait.ts";
 import { readTokens } from "../../src/wire/tokens.ts";
 
 const RUNS = 40;
-const READING = ["compare_runs", "find_names", "list_runs", "read_log", "read_metric", "show_run", "show_sweep"];
+const READING = [
+  "compare_runs",
+  "find_names",
+  "list_runs",
+  "read_log",
+  "read_metric",
+  "show_run",
+  "show_sweep",
+];
 const CHANGING = ["annotate_run", "cancel_run", "cancel_sweep", "start_sweep", "submit_run"];
-const CALL = { "content-type": "application/json", "accept": "application/json, text/event-stream" };
+const CALL = {
+  "content-type": "application/json",
+  "accept": "application/json, text/event-stream",
+};
 
 /** A curve that rises to `best` and falls to half of it. */
 const learner = (lr: number, best: number) => `
@@ -22,13 +35,19 @@ done`;
 const FAILING = `echo 'loading shard 3'; echo 'Traceback (most recent call last):' >&2
 echo '  File "train.py", line 7, in <module>' >&2; echo "ValueError: shard 3 has 0 rows" >&2; exit 1`;
 
-async function connected(transport: StdioClientTransport | StreamableHTTPClientTransport): Promise<Client> {
+async function connected(
+  transport: StdioClientTransport | StreamableHTTPClientTransport,
+): Promise<Client> {
   const client = new Client({ name: "scripted agent", version: "1" });
   await client.connect(transport);
   return client;
 }
 
-async function textOf(client: Client, name: string, input: Record<string, unknown>): Promise<string> {
+async function textOf(
+  client: Client,
+  name: string,
+  input: Record<string, unknown>,
+): Promise<string> {
   const { content, isError } = await client.callTool({ name, arguments: input });
   const [part] = content as { type: string; text: string }[];
   return `${isError === true ? "ERROR " : ""}${part!.text}`;
@@ -55,7 +74,10 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
     const command = ["/bin/sh", "-c", learner(i, best), "train", "--lr", String(i)];
     ids.push(await submit(daemon, configOf({ name: `seed-${i}`, command })));
   }
-  const failing = await submit(daemon, configOf({ name: "broken", command: ["/bin/sh", "-c", FAILING] }));
+  const failing = await submit(
+    daemon,
+    configOf({ name: "broken", command: ["/bin/sh", "-c", FAILING] }),
+  );
   for (const id of ids) await untilState(daemon, id, "TERMINATED");
   await untilState(daemon, failing, "FAULTED");
 
@@ -76,11 +98,21 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
           columns: ["metric.score:max"],
           limit: 2,
         });
-        assert.match(best, new RegExp(`^${ids[7]} \\| seed-7 \\| succeeded .*metric.score:max=900\n`));
+        assert.match(
+          best,
+          new RegExp(`^${ids[7]} \\| seed-7 \\| succeeded .*metric.score:max=900\n`),
+        );
         assert.match(best, /39 more runs match/);
-        const curve = await textOf(client, "read_metric", { runs: [ids[7]], metric: "score", points: 5 });
+        const curve = await textOf(client, "read_metric", {
+          runs: [ids[7]],
+          metric: "score",
+          points: 5,
+        });
         assert.ok(curve.split("\n").length <= 2 + 5, curve);
-        assert.match(curve, /score .*peak of 900 at 700.*; last 450, min 128 at 100, max 900 at 700, 10 points/s);
+        assert.match(
+          curve,
+          /score .*peak of 900 at 700.*; last 450, min 128 at 100, max 900 at 700, 10 points/s,
+        );
         assert.match(await textOf(client, "show_run", { run: ids[7] }), /score: last 450/);
         assert.match(
           await textOf(client, "compare_runs", { runs: [ids[7], ids[0]] }),
@@ -93,14 +125,20 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
           await textOf(client, "show_run", { run: failing }),
           /end of standard error:\n.*ValueError: shard 3/s,
         );
-        assert.match(await textOf(client, "read_log", { run: failing }), /name an error:\nTraceback.*\n.*\nValueError/);
+        assert.match(
+          await textOf(client, "read_log", { run: failing }),
+          /name an error:\nTraceback.*\n.*\nValueError/,
+        );
         assert.match(
           await textOf(client, "read_log", { run: failing, stream: "stdout", what: "last" }),
           /^loading shard 3$/,
         );
 
         assert.match(await textOf(client, "show_run", { run: "nosuch" }), /^ERROR .*nosuch/);
-        assert.match(await textOf(client, "read_metric", { runs: [ids[0]], metric: "scores" }), /^ERROR .*score/);
+        assert.match(
+          await textOf(client, "read_metric", { runs: [ids[0]], metric: "scores" }),
+          /^ERROR .*score/,
+        );
         assert.match(await textOf(client, "list_runs", { where: "lr <" }), /^ERROR /);
       } finally {
         await client.close();
@@ -145,9 +183,14 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
           const text = await textOf(client, "show_sweep", { sweep: way });
           return / finished /.test(text) ? text : undefined;
         }, { what: "the sweep to end" });
-        assert.match(ended, /6 of 6 trials made: 6 terminated\nparameters: .*\ncompared by score, max\nbest: trial/);
+        assert.match(
+          ended,
+          /6 of 6 trials made: 6 terminated\nparameters: .*\ncompared by score, max\nbest: trial/,
+        );
         assert.match(ended, /best: trial \d+, run \w+: 35 with .*k=3.*seed=5/);
-        const trials = await textOf(client, "list_runs", { where: `tags="sweep:${way}" and tags=agent` });
+        const trials = await textOf(client, "list_runs", {
+          where: `tags="sweep:${way}" and tags=agent`,
+        });
         assert.equal(trials.match(/ \| succeeded/g)?.length, 6, trials);
         assert.match(await textOf(client, "cancel_sweep", { sweep: "nosuch" }), /^ERROR .*nosuch/);
       } finally {
@@ -156,27 +199,30 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
     });
   }
 
-  await t.step("a request that a form or a webhook can carry is offered nothing that changes something", async () => {
-    const call = {
-      jsonrpc: "2.0",
-      id: 1,
-      method: "tools/call",
-      params: { name: "cancel_run", arguments: { run: "x" } },
-    };
-    const answer = await fetch(`http://${daemon.http}/mcp?changes`, {
-      method: "POST",
-      headers: CALL,
-      body: JSON.stringify(call),
-    });
-    assert.match(await answer.text(), /cancel_run not found/);
-    const foreign = await fetch(`http://${daemon.http}/mcp?changes`, {
-      method: "POST",
-      headers: { ...CALL, origin: "http://evil.example", "mcp-protocol-version": "2025-06-18" },
-      body: JSON.stringify(call),
-    });
-    assert.equal(foreign.status, 403);
-    await foreign.body?.cancel();
-  });
+  await t.step(
+    "a request that a form or a webhook can carry is offered nothing that changes something",
+    async () => {
+      const call = {
+        jsonrpc: "2.0",
+        id: 1,
+        method: "tools/call",
+        params: { name: "cancel_run", arguments: { run: "x" } },
+      };
+      const answer = await fetch(`http://${daemon.http}/mcp?changes`, {
+        method: "POST",
+        headers: CALL,
+        body: JSON.stringify(call),
+      });
+      assert.match(await answer.text(), /cancel_run not found/);
+      const foreign = await fetch(`http://${daemon.http}/mcp?changes`, {
+        method: "POST",
+        headers: { ...CALL, origin: "http://evil.example", "mcp-protocol-version": "2025-06-18" },
+        body: JSON.stringify(call),
+      });
+      assert.equal(foreign.status, 403);
+      await foreign.body?.cancel();
+    },
+  );
 });
 
 Deno.test("an agent's session over standard input outlives its daemon, and says where there is none", async () => {
@@ -217,7 +263,12 @@ Deno.test("an agent over HTTP has the role of its token", async () => {
     return [answered.status, await answered.text()] as const;
   };
   // Nothing of the protocol is there for somebody without a role.
-  for (const [method, params] of [["tools/call", { name: "list_runs", arguments: {} }], ["tools/list", {}]] as const) {
+  for (
+    const [method, params] of [["tools/call", { name: "list_runs", arguments: {} }], [
+      "tools/list",
+      {},
+    ]] as const
+  ) {
     const [status, text] = await post(method, params, CALL);
     assert.equal(status, 401);
     assert.match(text, /token/);

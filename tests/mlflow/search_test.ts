@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { conditionsOf, orderOf, type Searched } from "../../src/mlflow/search.ts";
-import { eventsOf, type MetricPoint, pointsOfEvent, RecentPoints } from "../../src/mlflow/points.ts";
+import {
+  eventsOf,
+  type MetricPoint,
+  pointsOfEvent,
+  RecentPoints,
+} from "../../src/mlflow/points.ts";
 import { metricKey } from "../../src/mlflow/tracked.ts";
 
 function run(name: string, metrics: Record<string, number>, params = {}, tags = {}): Searched {
@@ -9,8 +14,15 @@ function run(name: string, metrics: Record<string, number>, params = {}, tags = 
 }
 const RUNS = [
   {
-    ...run("a", { "loss": 0.5, "val loss": 3 }, { lr: "0.1" }, { "mlflow.parentRunId": "P", team: "Rl-one" }),
-    datasets: [{ name: "mnist", digest: "1", context: "train" }, { name: "own", digest: "2", context: "test" }],
+    ...run("a", { "loss": 0.5, "val loss": 3 }, { lr: "0.1" }, {
+      "mlflow.parentRunId": "P",
+      team: "Rl-one",
+    }),
+    datasets: [{ name: "mnist", digest: "1", context: "train" }, {
+      name: "own",
+      digest: "2",
+      context: "test",
+    }],
   },
   run("b", { "loss": 0.25 }, { lr: "0.01" }, { "mlflow.parentRunId": "P" }),
   run("c", { "loss": NaN }),
@@ -52,7 +64,10 @@ Deno.test("mlflow search: the conditions of its clients", () => {
       "x".repeat(5000),
     ]
   ) assert.throws(() => conditionsOf(wrong), { code: "invalid_argument" }, wrong);
-  assert.equal(conditionsOf(`tags.t LIKE '${"%a".repeat(500)}b'`)(run("e", {}, {}, { t: "a".repeat(5000) })), false);
+  assert.equal(
+    conditionsOf(`tags.t LIKE '${"%a".repeat(500)}b'`)(run("e", {}, {}, { t: "a".repeat(5000) })),
+    false,
+  );
 });
 
 Deno.test("mlflow search: an order; runs without the field come last, and those that are alike stay", () => {
@@ -84,7 +99,12 @@ Deno.test("mlflow search: a series belongs to the MLflow runs with the longest p
 
 Deno.test("mlflow points: later ones at step 0 have no step; the client reads 0 back", () => {
   const recent = new RecentPoints();
-  const point = (timestamp: number, step = 0) => ({ name: "loss", value: timestamp / 10, step, timestamp });
+  const point = (timestamp: number, step = 0) => ({
+    name: "loss",
+    value: timestamp / 10,
+    step,
+    timestamp,
+  });
   const log = (...points: MetricPoint[]) => {
     const fresh = recent.fresh(points);
     const events = eventsOf(recent.placed(fresh));

@@ -13,14 +13,25 @@ import { newRun } from "../registry/fixture.ts";
 Deno.test("histogram: bounds are inclusive, what is beyond all of them counts, nothing is negative", () => {
   const histogram = new Histogram([1, 5]);
   for (const value of [1, 1.5, 5, 6, -3]) histogram.observe(value);
-  assert.deepEqual(histogram.snapshot(), { bounds: [1, 5], counts: [2, 2, 1], sum: 13.5, count: 5 });
+  assert.deepEqual(histogram.snapshot(), {
+    bounds: [1, 5],
+    counts: [2, 2, 1],
+    sum: 13.5,
+    count: 5,
+  });
 });
 
 Deno.test("Prometheus text: buckets are cumulative, labels are escaped", () => {
   const histogram = { bounds: [0.5, 1], counts: [2, 1, 1], sum: 4.25, count: 4 };
   const text = prometheusText([
     { name: "a_seconds", help: "One\nline.", unit: "s", type: "histogram", histogram },
-    { name: "b_total", help: "B.", unit: "1", type: "counter", samples: [{ labels: { v: 'q"\\\n' }, value: 3 }] },
+    {
+      name: "b_total",
+      help: "B.",
+      unit: "1",
+      type: "counter",
+      samples: [{ labels: { v: 'q"\\\n' }, value: 3 }],
+    },
     { name: "c", help: "None yet.", unit: "1", type: "gauge", samples: [] },
   ]);
   assert.deepEqual(text.split("\n"), [
@@ -75,11 +86,15 @@ Deno.test("lifecycle figures: how long a run waits and starts, per attempt, and 
     registry.apply(runId, { type: "spawned" });
     registry.apply(runId, { type: "cancelled", reason: "user_cancel" });
     const count = (entries: [string, number][], key: string) => new Map(entries).get(key);
-    await until(() => count(activity.transitions.entries(), "CANCELLED") === 1, { what: "all transitions" });
-    const sums = [activity.queueSeconds, activity.startSeconds, activity.firstRecordSeconds].map((histogram) => {
-      const { sum, count } = histogram.snapshot();
-      return [sum, count];
+    await until(() => count(activity.transitions.entries(), "CANCELLED") === 1, {
+      what: "all transitions",
     });
+    const sums = [activity.queueSeconds, activity.startSeconds, activity.firstRecordSeconds].map(
+      (histogram) => {
+        const { sum, count } = histogram.snapshot();
+        return [sum, count];
+      },
+    );
     assert.deepEqual(sums, [[24, 2], [0.3, 1], [3, 1]]);
     assert.equal(count(activity.transitions.entries(), "HANDSHAKE"), 2);
     assert.equal(count(activity.failures.entries(), "exit_code"), 1);

@@ -1,4 +1,7 @@
-/** A receiver of OTLP, as a collector is one: over HTTP in both encodings, or gRPC; tells what it got in one form. */
+/**
+ * A receiver of OTLP, as a collector is one: over HTTP in both encodings, or gRPC; tells what it
+ * got in one form.
+ */
 import { Buffer } from "node:buffer";
 import { type sendUnaryData, Server, ServerCredentials, type ServerUnaryCall } from "@grpc/grpc-js";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
@@ -34,11 +37,15 @@ export function otlpReceiver(): OtlpReceiver {
     const { pathname } = new URL(request.url);
     const type = request.headers.get("content-type") ?? "";
     const bytes = new Uint8Array(await request.arrayBuffer());
-    if (pathname !== "/v1/traces" && pathname !== "/v1/metrics") return new Response(null, { status: 404 });
+    if (pathname !== "/v1/traces" && pathname !== "/v1/metrics") {
+      return new Response(null, { status: 404 });
+    }
     const shape = pathname === "/v1/traces" ? TRACES : METRICS;
     take(
       `${pathname} ${type}`,
-      type === "application/json" ? JSON.parse(new TextDecoder().decode(bytes)) : decode(bytes, shape),
+      type === "application/json"
+        ? JSON.parse(new TextDecoder().decode(bytes))
+        : decode(bytes, shape),
     );
     return type === "application/json"
       ? Response.json({})
@@ -124,7 +131,8 @@ function spanOf({ traceId, spanId, parentSpanId = "", name }: Any): ReceivedSpan
 function metricOf(metric: Any): ReceivedMetric {
   const type = (["gauge", "sum", "histogram"] as const).find((t) => metric[t] !== undefined)!;
   const points = (metric[type].dataPoints ?? []).map((point: Any) => ({
-    attributes: (point.attributes ?? []).map(({ key, value }: Any) => `${key}=${value.stringValue}`).join(" "),
+    attributes: (point.attributes ?? []).map(({ key, value }: Any) => `${key}=${value.stringValue}`)
+      .join(" "),
     value: Number(type === "histogram" ? point.count : point.asDouble ?? point.asInt),
     boundaries: point.explicitBounds ?? [],
   }));
@@ -139,12 +147,23 @@ interface Shape {
   ];
 }
 
-const ATTRIBUTE: Shape = { 1: ["key", "text"], 2: ["value", { one: { 1: ["stringValue", "text"] } }] };
+const ATTRIBUTE: Shape = {
+  1: ["key", "text"],
+  2: ["value", { one: { 1: ["stringValue", "text"] } }],
+};
 const RESOURCE: Shape = { 1: ["attributes", { many: ATTRIBUTE }] };
-const SPAN: Shape = { 1: ["traceId", "hex"], 2: ["spanId", "hex"], 4: ["parentSpanId", "hex"], 5: ["name", "text"] };
+const SPAN: Shape = {
+  1: ["traceId", "hex"],
+  2: ["spanId", "hex"],
+  4: ["parentSpanId", "hex"],
+  5: ["name", "text"],
+};
 const TRACES: Shape = {
   1: ["resourceSpans", {
-    many: { 1: ["resource", { one: RESOURCE }], 2: ["scopeSpans", { many: { 2: ["spans", { many: SPAN }] } }] },
+    many: {
+      1: ["resource", { one: RESOURCE }],
+      2: ["scopeSpans", { many: { 2: ["spans", { many: SPAN }] } }],
+    },
   }],
 };
 const NUMBER_POINT: Shape = {
@@ -166,14 +185,19 @@ const METRIC: Shape = {
 };
 const METRICS: Shape = {
   1: ["resourceMetrics", {
-    many: { 1: ["resource", { one: RESOURCE }], 2: ["scopeMetrics", { many: { 2: ["metrics", { many: METRIC }] } }] },
+    many: {
+      1: ["resource", { one: RESOURCE }],
+      2: ["scopeMetrics", { many: { 2: ["metrics", { many: METRIC }] } }],
+    },
   }],
 };
 
 function decode(bytes: Uint8Array, shape: Shape): Any {
   const reader = new BinaryReader(bytes);
   const message: Any = {};
-  for (const [name, kind] of Object.values(shape)) if (typeof kind === "object" && "many" in kind) message[name] = [];
+  for (const [name, kind] of Object.values(shape)) {
+    if (typeof kind === "object" && "many" in kind) message[name] = [];
+  }
   while (reader.pos < reader.len) {
     const [number, wire] = reader.tag();
     const field = shape[number];
@@ -183,8 +207,9 @@ function decode(bytes: Uint8Array, shape: Shape): Any {
     }
     const [name, kind] = field;
     if (kind === "text") message[name] = reader.string();
-    else if (kind === "hex") message[name] = [...reader.bytes()].map((b) => b.toString(16).padStart(2, "0")).join("");
-    else if (kind === "double") message[name] = reader.double();
+    else if (kind === "hex") {
+      message[name] = [...reader.bytes()].map((b) => b.toString(16).padStart(2, "0")).join("");
+    } else if (kind === "double") message[name] = reader.double();
     else if (kind === "fixed64") message[name] = Number(reader.fixed64());
     else if (kind === "doubles") message[name] = doublesOf(reader, wire);
     else if ("one" in kind) message[name] = decode(reader.bytes(), kind.one);

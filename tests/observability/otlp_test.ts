@@ -37,15 +37,23 @@ for (const [protocol, contentTypes] of Object.entries(PROTOCOLS)) {
     const spans = await until(() => {
       const names = receiver.spans.map((span) => span.name);
       return names.includes("trainer.run") ? receiver.spans : undefined;
-    }, { what: "the run's span", state: () => ({ spans: receiver.spans, daemon: daemon.output().slice(-2000) }) });
+    }, {
+      what: "the run's span",
+      state: () => ({ spans: receiver.spans, daemon: daemon.output().slice(-2000) }),
+    });
     const { traceId, runSpanId } = traceIds(run);
     for (const span of spans) {
       assert.equal(span.traceId, traceId);
       assert.equal(span.parentSpanId, span.name === "trainer.run" ? "" : runSpanId, span.name);
     }
     const names = new Set(spans.map((span) => span.name));
-    assert.deepEqual([...names].sort(), ["trainer.event.write", "trainer.run", "trainer.worker.spawn"]);
-    const given = Deno.readTextFileSync(`${daemon.layout.runDir("custom_scripts", run)}/parent`).trim();
+    assert.deepEqual([...names].sort(), [
+      "trainer.event.write",
+      "trainer.run",
+      "trainer.worker.spawn",
+    ]);
+    const given = Deno.readTextFileSync(`${daemon.layout.runDir("custom_scripts", run)}/parent`)
+      .trim();
     assert.equal(given, `00-${traceId}-${runSpanId}-01`);
 
     const points = (name: string) => receiver.metrics.get(name)?.points ?? [];
@@ -58,7 +66,11 @@ for (const [protocol, contentTypes] of Object.entries(PROTOCOLS)) {
     assert.deepEqual(points("mosaic_gpu_slots").find((p) => p.attributes === "use=free")?.value, 2);
     assert.equal(receiver.metrics.get("mosaic_ingest_records_total")?.type, "sum");
     const delay = receiver.metrics.get("mosaic_queue_duration_seconds")!;
-    assert.deepEqual([delay.type, delay.unit, delay.points[0]!.boundaries[0]], ["histogram", "s", 0.05]);
+    assert.deepEqual([delay.type, delay.unit, delay.points[0]!.boundaries[0]], [
+      "histogram",
+      "s",
+      0.05,
+    ]);
     const text = await (await fetch(`http://${daemon.http}/metrics`)).text();
     const scraped = [...text.matchAll(/^# TYPE (\S+) /gm)].map((match) => match[1]!).sort();
     assert.deepEqual([...receiver.metrics.keys()].sort(), scraped);
@@ -75,14 +87,23 @@ Deno.test("OTLP: a collector that is not there costs a daemon nothing but a warn
   });
   const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", "exit 0"] }));
   await untilState(daemon, run, "TERMINATED");
-  await until(() => daemon.output().includes("OpenTelemetry: an export failed"), { what: "the warning" });
+  await until(() => daemon.output().includes("OpenTelemetry: an export failed"), {
+    what: "the warning",
+  });
   assert.equal(await daemon.stop(), 0);
 });
 
 Deno.test("OTLP: a protocol that there is not is told with those that there are, and nothing else is hurt", async () => {
   await using daemon = await TestDaemon.start({
-    env: { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_EXPORTER_OTLP_PROTOCOL: "http/thrift" },
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9",
+      OTEL_EXPORTER_OTLP_PROTOCOL: "http/thrift",
+    },
   });
-  const told = 'OTEL_EXPORTER_OTLP_PROTOCOL is \\"http/thrift\\": give one of http/protobuf, http/json, grpc';
-  await until(() => daemon.output().includes(told), { what: "the error", state: () => daemon.output() });
+  const told =
+    'OTEL_EXPORTER_OTLP_PROTOCOL is \\"http/thrift\\": give one of http/protobuf, http/json, grpc';
+  await until(() => daemon.output().includes(told), {
+    what: "the error",
+    state: () => daemon.output(),
+  });
 });

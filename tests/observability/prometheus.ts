@@ -7,7 +7,8 @@ import { until } from "../harness/wait.ts";
 export function isInstalled(): boolean {
   return ["prometheus", "promtool"].every((program) => {
     try {
-      return new Deno.Command(program, { args: ["--version"], stdout: "null", stderr: "null" }).outputSync().success;
+      return new Deno.Command(program, { args: ["--version"], stdout: "null", stderr: "null" })
+        .outputSync().success;
     } catch {
       return false;
     }
@@ -80,7 +81,9 @@ scrape_configs:
     let ended = false;
     child.status.then(() => ended = true);
     try {
-      await until(async () => ended || await prometheus.#isReady(), { what: "prometheus to be ready" });
+      await until(async () => ended || await prometheus.#isReady(), {
+        what: "prometheus to be ready",
+      });
       if (!ended) return prometheus;
     } catch (error) {
       await prometheus[Symbol.asyncDispose]();

@@ -1,10 +1,15 @@
-/** `/healthz`, `/readyz` and the gRPC health service on the same daemon's core: they say the same. */
+/**
+ * `/healthz`, `/readyz` and the gRPC health service on the same daemon's core: they say the same.
+ */
 import assert from "node:assert/strict";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
 import { startServers } from "../../src/daemon/servers.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health_pb.ts";
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as Serving,
+} from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { readinessOf } from "../../src/observability/readiness.ts";
 import { DatabaseSync } from "node:sqlite";
 import { Registry } from "../../src/registry/registry.ts";
@@ -88,13 +93,20 @@ Deno.test("registry: whether it can be written is found out by trying, and told 
 });
 
 /** What compression makes no smaller than half. */
-const randomText = (length: number): string => crypto.getRandomValues(new Uint8Array(length / 2)).toHex();
+const randomText = (length: number): string =>
+  crypto.getRandomValues(new Uint8Array(length / 2)).toHex();
 
 Deno.test("telemetry: after a failed write it is tried again when nobody else does", () => {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-ready-" });
   let now = 0;
-  const store = TelemetryStore.open(`${directory}/telemetry.sqlite`, { now: () => now, maxBytes: 1 << 20 });
-  const observationJson = Array.from({ length: 3000 }, (_, i) => JSON.stringify(randomText(2000) + i));
+  const store = TelemetryStore.open(`${directory}/telemetry.sqlite`, {
+    now: () => now,
+    maxBytes: 1 << 20,
+  });
+  const observationJson = Array.from(
+    { length: 3000 },
+    (_, i) => JSON.stringify(randomText(2000) + i),
+  );
   const tooMuch = () => store.ingest("R", 1, batch(0, 1, { steps: { n: 3000, observationJson } }));
   try {
     assert.equal(store.writable(), true);

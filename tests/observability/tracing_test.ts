@@ -23,25 +23,39 @@ Deno.test("tracing: off unless an endpoint is configured, and when it is disable
   const OTEL_EXPORTER_OTLP_ENDPOINT = "http://127.0.0.1:4318";
   assert.equal(exportWanted(env({}), "TRACES"), false);
   assert.equal(exportWanted(env({ OTEL_EXPORTER_OTLP_ENDPOINT }), "TRACES"), true);
-  assert.equal(exportWanted(env({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SDK_DISABLED: "true" }), "TRACES"), false);
+  assert.equal(
+    exportWanted(env({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SDK_DISABLED: "true" }), "TRACES"),
+    false,
+  );
   const noMetrics = env({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_METRICS_EXPORTER: "none" });
-  assert.deepEqual([exportWanted(noMetrics, "METRICS"), exportWanted(noMetrics, "TRACES")], [false, true]);
+  assert.deepEqual([exportWanted(noMetrics, "METRICS"), exportWanted(noMetrics, "TRACES")], [
+    false,
+    true,
+  ]);
 });
 
 /** A receiver, a registry and a run in it, and what is exported of them. */
 async function withReceiver(
   body: (
-    scene: { spans: OtlpSpan[]; registry: Registry; settings: Record<string, string>; clock: Clock },
+    scene: {
+      spans: OtlpSpan[];
+      registry: Registry;
+      settings: Record<string, string>;
+      clock: Clock;
+    },
   ) => Promise<void>,
 ): Promise<void> {
   const spans: OtlpSpan[] = [];
-  const receiver = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    const body = await request.json();
-    for (const resource of body.resourceSpans) {
-      for (const scope of resource.scopeSpans) spans.push(...scope.spans);
-    }
-    return Response.json({});
-  });
+  const receiver = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    async (request) => {
+      const body = await request.json();
+      for (const resource of body.resourceSpans) {
+        for (const scope of resource.scopeSpans) spans.push(...scope.spans);
+      }
+      return Response.json({});
+    },
+  );
   const settings: Record<string, string> = {
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${receiver.addr.port}`,
     OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
@@ -72,7 +86,11 @@ function insertRun(registry: Registry): void {
 
 Deno.test("tracing: one trace from submit to end, spawns and events below the run", () =>
   withReceiver(async ({ spans, registry, settings, clock }) => {
-    const tracing = await Tracing.start(registry, createLogger({ level: "error" }), (name) => settings[name]);
+    const tracing = await Tracing.start(
+      registry,
+      createLogger({ level: "error" }),
+      (name) => settings[name],
+    );
     const runId = RUN;
     insertRun(registry);
     clock.now += 1000;

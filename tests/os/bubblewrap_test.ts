@@ -35,7 +35,10 @@ Deno.writeTextFileSync(`${runDir}/.mosaic/proxy-1.json`, "a token");
 const available = hasBubblewrap();
 if (!available) console.log("SKIPPED: bubblewrap is not usable here");
 
-async function inside(script: string, options: { network?: boolean } = {}): Promise<{ code: number; out: string }> {
+async function inside(
+  script: string,
+  options: { network?: boolean } = {},
+): Promise<{ code: number; out: string }> {
   const [program, ...args] = sandboxed(["/bin/sh", "-c", script], {
     network: options.network ?? false,
     writable: [writable, directory],
@@ -51,7 +54,10 @@ async function inside(script: string, options: { network?: boolean } = {}): Prom
     devices: [],
   });
   const ended = await new Deno.Command(program!, { args, stdin: "null" }).output();
-  return { code: ended.code, out: new TextDecoder().decode(ended.stdout) + new TextDecoder().decode(ended.stderr) };
+  return {
+    code: ended.code,
+    out: new TextDecoder().decode(ended.stdout) + new TextDecoder().decode(ended.stderr),
+  };
 }
 
 const cases: { name: string; script: string; ok: boolean }[] = [
@@ -63,16 +69,29 @@ const cases: { name: string; script: string; ok: boolean }[] = [
   { name: "write to the host", script: "echo x >/etc/mosaic-test", ok: false },
   { name: "read another run's files", script: `cat ${otherRun}/secret`, ok: false },
   { name: "read mosaic's own notes", script: `cat ${runDir}/.mosaic/proxy-1.json`, ok: false },
-  { name: "change its journal by name", script: `echo x >${runDir}/logs/worker.stdout.log`, ok: false },
-  { name: "put another in the place of the state directory", script: `mv ${stateDir} ${directory}/away`, ok: false },
+  {
+    name: "change its journal by name",
+    script: `echo x >${runDir}/logs/worker.stdout.log`,
+    ok: false,
+  },
+  {
+    name: "put another in the place of the state directory",
+    script: `mv ${stateDir} ${directory}/away`,
+    ok: false,
+  },
   {
     name: "put others in the place of directories above it, which the config names as writable",
-    script: `mv ${directory}/nested/deeper ${directory}/away || mv ${directory}/nested ${directory}/away`,
+    script:
+      `mv ${directory}/nested/deeper ${directory}/away || mv ${directory}/nested ${directory}/away`,
     ok: false,
   },
   { name: "make files in the state directory", script: `echo x >${stateDir}/x`, ok: false },
   { name: "reach the daemon's socket", script: `test -e ${socketDir}/daemon.sock`, ok: false },
-  { name: "reach sockets of the host's services in /run", script: `test -e /run${runName}`, ok: false },
+  {
+    name: "reach sockets of the host's services in /run",
+    script: `test -e /run${runName}`,
+    ok: false,
+  },
   { name: "reach sockets of the user's programs", script: `test -e ${runtimeDir}/bus`, ok: false },
   { name: "see the host's processes", script: `kill -0 ${Deno.pid}`, ok: false },
   { name: "mount something away", script: "mount -o remount,rw / || umount /tmp", ok: false },
@@ -85,12 +104,18 @@ Deno.test({ name: "sandbox: what a worker may and may not do", ignore: !availabl
       assert.equal(result.code === 0, ok, result.out);
     });
   }
-  await t.step("has only a loopback interface without the network, and the host's with it", async () => {
-    const count = "grep -c : /proc/net/dev";
-    assert.equal((await inside(count)).out.trim(), "1");
-    const host = new Deno.Command("/bin/sh", { args: ["-c", count] }).outputSync();
-    assert.equal((await inside(count, { network: true })).out.trim(), new TextDecoder().decode(host.stdout).trim());
-  });
+  await t.step(
+    "has only a loopback interface without the network, and the host's with it",
+    async () => {
+      const count = "grep -c : /proc/net/dev";
+      assert.equal((await inside(count)).out.trim(), "1");
+      const host = new Deno.Command("/bin/sh", { args: ["-c", count] }).outputSync();
+      assert.equal(
+        (await inside(count, { network: true })).out.trim(),
+        new TextDecoder().decode(host.stdout).trim(),
+      );
+    },
+  );
   assert.ok(!([...Deno.readDirSync("/etc")].some((e) => e.name === "mosaic-test")));
   assert.deepEqual([...Deno.readDirSync(stateDir)].map((e) => e.name), ["trainer"]);
 });

@@ -1,4 +1,7 @@
-/** Workers in control groups of the host's own cgroup v2, as far as this user may make them and the kernel has controllers. */
+/**
+ * Workers in control groups of the host's own cgroup v2, as far as this user may make them and the
+ * kernel has controllers.
+ */
 import assert from "node:assert/strict";
 import { RunCgroups } from "../../src/os/processes/cgroups.ts";
 import { MosaicError } from "../../src/base/errors.ts";
@@ -23,11 +26,17 @@ function ownGroup(): string | undefined {
 }
 
 const parent = ownGroup();
-if (parent === undefined) console.log("NOT ALLOWED HERE: no control group (cgroup v2) can be made, so none is tried");
-const controllers = parent === undefined ? [] : readTextIfThere(`${parent}/cgroup.controllers`)!.trim().split(" ");
+if (parent === undefined) {
+  console.log("NOT ALLOWED HERE: no control group (cgroup v2) can be made, so none is tried");
+}
+const controllers = parent === undefined
+  ? []
+  : readTextIfThere(`${parent}/cgroup.controllers`)!.trim().split(" ");
 const hasMemory = controllers.includes("memory");
 if (parent !== undefined && !hasMemory) {
-  console.log("NOT ALLOWED HERE: cgroup v2 has no memory controller, so no worker is held to its memory");
+  console.log(
+    "NOT ALLOWED HERE: cgroup v2 has no memory controller, so no worker is held to its memory",
+  );
 }
 globalThis.addEventListener("unload", () => parent && shellOutput('rmdir "$0"/* "$0"', parent));
 
@@ -35,7 +44,9 @@ const startWith = (place: string) => TestDaemon.start({ args: ["--cgroup-parent"
 
 async function show(daemon: TestDaemon, run: string): Promise<string> {
   const [program, ...args] = PROGRAM;
-  const shown = new Deno.Command(program!, { args: [...args, "show", run, "--state-dir", daemon.stateDir] });
+  const shown = new Deno.Command(program!, {
+    args: [...args, "show", run, "--state-dir", daemon.stateDir],
+  });
   return new TextDecoder().decode((await shown.output()).stdout);
 }
 
@@ -58,7 +69,8 @@ Deno.test("cgroups: without a parent the limits are advice, and both the log and
 });
 
 /** Says aloud what was not tried, above; it is not the test's to grant. */
-const where = (allowed: boolean, name: string, test: () => Promise<void>) => allowed && Deno.test(name, test);
+const where = (allowed: boolean, name: string, test: () => Promise<void>) =>
+  allowed && Deno.test(name, test);
 
 where(
   parent !== undefined,
@@ -73,7 +85,10 @@ mkdir -p ${parent}/mosaic-$MOSAIC_RUN_ID-1/of-the-worker/deeper
 printf '{"type":"step","step":0}\\n'`;
     const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", script] }));
     const ended = await untilState(daemon, run, "TERMINATED");
-    assert.match(readTextIfThere(`${daemon.stateDir}/cgroup`)!, new RegExp(`/mosaic-${run}-1$`, "m"));
+    assert.match(
+      readTextIfThere(`${daemon.stateDir}/cgroup`)!,
+      new RegExp(`/mosaic-${run}-1$`, "m"),
+    );
     assert.equal(identityOf(Number(readTextIfThere(pidFile))), undefined);
     assert.deepEqual([...Deno.readDirSync(parent!)].filter((e) => e.isDirectory), []);
     assert.equal(ended.outcome, "succeeded");
@@ -89,7 +104,10 @@ where(
   "cgroups: a run that an earlier daemon has started keeps its group",
   async () => {
     await using daemon = await startWith(parent!);
-    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.2 }) }));
+    const run = await submit(
+      daemon,
+      configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.2 }) }),
+    );
     await untilState(daemon, run, "EXECUTING");
     await daemon.restart();
     await untilState(daemon, run, "EXECUTING");
@@ -97,34 +115,53 @@ where(
     assert.match(readTextIfThere(`${group}/cgroup.events`) ?? "", /populated 1/);
     await daemon.client.unary(Mosaic.method.cancelRun, { run });
     await untilState(daemon, run, "CANCELLED");
-    await until(() => readTextIfThere(`${group}/cgroup.events`) === undefined, { what: "the group to be removed" });
+    await until(() => readTextIfThere(`${group}/cgroup.events`) === undefined, {
+      what: "the group to be removed",
+    });
   },
 );
 
-where(parent !== undefined, "cgroups: auto divides the daemon's own group, again after a restart", async () => {
-  const service = `${parent}/service`;
-  Deno.mkdirSync(service);
-  // As service managers do that know of a subgroup: a group whose children have controllers takes no process.
-  const enter = 'group=$0/daemon; [ -d "$group" ] || group=$0; echo 0 >"$group/cgroup.procs"; exec "$@"';
-  const inService = ["/bin/sh", "-c", enter, service, ...PROGRAM];
-  try {
-    await using daemon = await TestDaemon.start({ args: ["--cgroup-parent", "auto"], program: inService });
-    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.2 }) }));
-    await untilState(daemon, run, "EXECUTING");
-    await daemon.restart();
-    await untilState(daemon, run, "EXECUTING");
-    assert.equal(readTextIfThere(`${service}/cgroup.procs`), "");
-    assert.match(readTextIfThere(`${service}/daemon/cgroup.procs`)!, new RegExp(`^${daemon.pid}$`, "m"));
-    await daemon.client.unary(Mosaic.method.cancelRun, { run });
-    await untilState(daemon, run, "CANCELLED");
-    const groups = [...Deno.readDirSync(service)].filter((entry) => entry.isDirectory).map((entry) => entry.name);
-    assert.deepEqual(groups, ["daemon"]);
-  } finally {
-    await until(() => shellOutput('rmdir "$0/daemon" "$0"', service) !== undefined, {
-      what: "the groups to be removed",
-    });
-  }
-});
+where(
+  parent !== undefined,
+  "cgroups: auto divides the daemon's own group, again after a restart",
+  async () => {
+    const service = `${parent}/service`;
+    Deno.mkdirSync(service);
+    // As service managers do that know of a subgroup: a group whose children have controllers takes
+    // no process.
+    const enter =
+      'group=$0/daemon; [ -d "$group" ] || group=$0; echo 0 >"$group/cgroup.procs"; exec "$@"';
+    const inService = ["/bin/sh", "-c", enter, service, ...PROGRAM];
+    try {
+      await using daemon = await TestDaemon.start({
+        args: ["--cgroup-parent", "auto"],
+        program: inService,
+      });
+      const run = await submit(
+        daemon,
+        configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.2 }) }),
+      );
+      await untilState(daemon, run, "EXECUTING");
+      await daemon.restart();
+      await untilState(daemon, run, "EXECUTING");
+      assert.equal(readTextIfThere(`${service}/cgroup.procs`), "");
+      assert.match(
+        readTextIfThere(`${service}/daemon/cgroup.procs`)!,
+        new RegExp(`^${daemon.pid}$`, "m"),
+      );
+      await daemon.client.unary(Mosaic.method.cancelRun, { run });
+      await untilState(daemon, run, "CANCELLED");
+      const groups = [...Deno.readDirSync(service)].filter((entry) => entry.isDirectory).map((
+        entry,
+      ) => entry.name);
+      assert.deepEqual(groups, ["daemon"]);
+    } finally {
+      await until(() => shellOutput('rmdir "$0/daemon" "$0"', service) !== undefined, {
+        what: "the groups to be removed",
+      });
+    }
+  },
+);
 
 where(
   hasMemory,

@@ -1,6 +1,10 @@
 /** Programs that do not end: the call does, and a second one is not started beside the first. */
 import assert from "node:assert/strict";
-import { ProgramLate, runProgram, shellOutputLater } from "../../src/os/processes/external_program.ts";
+import {
+  ProgramLate,
+  runProgram,
+  shellOutputLater,
+} from "../../src/os/processes/external_program.ts";
 import { outputAs } from "../../src/os/rights/user_shell.ts";
 import { identityOf } from "../../src/os/processes/identity.ts";
 import { until } from "../harness/wait.ts";
@@ -32,16 +36,24 @@ Deno.test("program: one that ignores SIGTERM is killed, and the call says how lo
     const script = 'trap "" TERM; echo $$ >"$0"; while :; do sleep 1; done';
     await assert.rejects(
       runProgram(sh(script, `${directory}/pid`), { env, limitMs: 300 }),
-      (error) => error instanceof ProgramLate && /^sh has not answered in 0.3 s$/.test(error.message),
+      (error) =>
+        error instanceof ProgramLate && /^sh has not answered in 0.3 s$/.test(error.message),
     );
-    assert.equal(identityOf(Number(Deno.readTextFileSync(`${directory}/pid`))), undefined, "it is dead");
+    assert.equal(
+      identityOf(Number(Deno.readTextFileSync(`${directory}/pid`))),
+      undefined,
+      "it is dead",
+    );
   });
 });
 
 Deno.test("program: a process it has left behind, which holds its output, does not hold the call", async () => {
   await withDirectory(async (directory) => {
     const script = 'echo answer; setsid sleep 600 & echo $! >"$0"';
-    const { code, stdout } = await runProgram(sh(script, `${directory}/pid`), { env, limitMs: 500 });
+    const { code, stdout } = await runProgram(sh(script, `${directory}/pid`), {
+      env,
+      limitMs: 500,
+    });
     Deno.kill(Number(Deno.readTextFileSync(`${directory}/pid`)), "SIGKILL");
     assert.deepEqual([code, stdout], [0, "answer\n"]);
   });
@@ -78,15 +90,30 @@ Deno.test("program: what no signal ends is given up, and not started again while
     Deno.chmodSync(`${directory}/deno`, 0o755);
     const out = await new Deno.Command("setpriv", {
       args: [
-        ...["--reuid=65534", "--regid=65534", "--clear-groups", `${directory}/deno`, "run", "-A", "--no-check"],
+        ...[
+          "--reuid=65534",
+          "--regid=65534",
+          "--clear-groups",
+          `${directory}/deno`,
+          "run",
+          "-A",
+          "--no-check",
+        ],
         `${directory}/call.js`,
       ],
       cwd: directory,
-      env: { DENO_DIR: "/nonexistent", HOME: "/nonexistent", NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" },
+      env: {
+        DENO_DIR: "/nonexistent",
+        HOME: "/nonexistent",
+        NO_COLOR: "1",
+        DENO_NO_UPDATE_CHECK: "1",
+      },
     }).output();
     const said = new TextDecoder().decode(out.stdout);
     for (const { name } of Deno.readDirSync("/proc")) {
-      const command = /^\d+$/.test(name) ? await Deno.readTextFile(`/proc/${name}/cmdline`).catch(() => "") : "";
+      const command = /^\d+$/.test(name)
+        ? await Deno.readTextFile(`/proc/${name}/cmdline`).catch(() => "")
+        : "";
       if (command === "sleep\x00617\x00") Deno.kill(Number(name), "SIGKILL");
     }
     assert.match(
@@ -100,7 +127,10 @@ Deno.test("program: what no signal ends is given up, and not started again while
 Deno.test("program: the whole group of a program that starts others is ended; endless output ends it, too", async () => {
   await withDirectory(async (directory) => {
     const script = 'sleep 600 & echo $! >"$0"; wait';
-    await assert.rejects(runProgram(sh(script, `${directory}/pid`), { env, limitMs: 300, group: true }), ProgramLate);
+    await assert.rejects(
+      runProgram(sh(script, `${directory}/pid`), { env, limitMs: 300, group: true }),
+      ProgramLate,
+    );
     const child = Number(Deno.readTextFileSync(`${directory}/pid`));
     await until(() => identityOf(child) === undefined, { what: "the child to end" });
   });

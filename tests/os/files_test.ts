@@ -1,6 +1,11 @@
 /** Files that are whole or not there, and locks. */
 import assert from "node:assert/strict";
-import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../../src/os/files/files.ts";
+import {
+  readTextIfThere,
+  removeIfThere,
+  tryLock,
+  writeFileAtomic,
+} from "../../src/os/files/files.ts";
 
 Deno.test("writeFileAtomic: the new text replaces the old whole, with the mode asked for, and leaves nothing beside it", () => {
   const directory = Deno.makeTempDirSync();

@@ -7,7 +7,11 @@ const NEEDED = 64;
 
 function looks(...free: number[]): boolean[] {
   const left = [...free];
-  const look = (): FreeSpace => ({ free: left[0]!, needed: NEEDED, enough: left.shift()! >= NEEDED });
+  const look = (): FreeSpace => ({
+    free: left[0]!,
+    needed: NEEDED,
+    enough: left.shift()! >= NEEDED,
+  });
   const watch = new FreeSpacePoll(look);
   return free.map(() => watch.poll("/", false).enough);
 }
@@ -31,7 +35,8 @@ Deno.test("disk: the program that a start asks and the runtime name the same siz
 });
 
 Deno.test("btrfs: a subvolume is known by what statfs says of it", () => {
-  const names = "features\n00000000-0000-0000-0000-000000000001\n729b568c-edc6-4c6e-acb9-75b79a90220b";
+  const names =
+    "features\n00000000-0000-0000-0000-000000000001\n729b568c-edc6-4c6e-acb9-75b79a90220b";
   const id = "729b568c-edc6-4c6e-acb9-75b79a90220b";
   assert.deepEqual(placeFrom(`de22233b77566f65\n${names}`), { id, subvolume: "256" });
   assert.deepEqual(placeFrom(`de22233b77566e60\n${names}`), { id, subvolume: "5" });
@@ -51,7 +56,8 @@ Deno.test("btrfs: what a disk or a quota gives counts what is written and not on
   ];
   const group = (name: string, flags: number, ...mib: number[]) =>
     line(`qgroups/${name}/`, 0, ...mib).replace(" 0 ", ` ${flags} `);
-  const space = (subvolume: string, ...groups: string[]) => spaceFrom([...disks, ...groups].join("\n"), subvolume);
+  const space = (subvolume: string, ...groups: string[]) =>
+    spaceFrom([...disks, ...groups].join("\n"), subvolume);
   const free = { total: 500 * MIB, available: 416 * MIB, quota: false };
   assert.deepEqual(space("5"), free);
   // 60 MiB, of which 40 are stored, 5 written and 1 is for metadata.
@@ -60,11 +66,28 @@ Deno.test("btrfs: what a disk or a quota gives counts what is written and not on
   assert.deepEqual(space("256", limited), { total: 60 * MIB, available: 14 * MIB, quota: true });
   assert.deepEqual(space("256", group("0_256", 2, 0, 50, 40, 30, 5, 1, 0))!.available, 14 * MIB);
   assert.deepEqual(space("256", group("0_256", 3, 60, 40, 40, 38, 0, 0, 0))!.available, 2 * MIB);
-  assert.deepEqual(space("256", group("0_256", 1, 900, 0, 40, 30, 5, 1, 0)), free, "the disk has less");
-  assert.equal(space("256", group("1_100", 1, 60, 0, 40, 30, 5, 1, 0)), undefined, "whose it is, is not said");
-  const mirrored = disks.map((text) => text.replace("data/ 8388608 8388608", "data/ 8388608 16777216"));
+  assert.deepEqual(
+    space("256", group("0_256", 1, 900, 0, 40, 30, 5, 1, 0)),
+    free,
+    "the disk has less",
+  );
+  assert.equal(
+    space("256", group("1_100", 1, 60, 0, 40, 30, 5, 1, 0)),
+    undefined,
+    "whose it is, is not said",
+  );
+  const mirrored = disks.map((text) =>
+    text.replace("data/ 8388608 8388608", "data/ 8388608 16777216")
+  );
   assert.equal(spaceFrom(mirrored.join("\n"), "5")!.available, 206 * MIB);
-  for (const damaged of ["", "devices", disks.slice(0, 1).join("\n"), `${disks[0]}\nallocation/data/ x`]) {
+  for (
+    const damaged of [
+      "",
+      "devices",
+      disks.slice(0, 1).join("\n"),
+      `${disks[0]}\nallocation/data/ x`,
+    ]
+  ) {
     assert.equal(spaceFrom(damaged, "5"), undefined, damaged);
   }
 });

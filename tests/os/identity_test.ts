@@ -15,11 +15,14 @@ Deno.test("identity: without a readable boot id, a living process is not taken f
   const hidden = async (...command: string[]) => {
     const hide = 'mount --bind "$0" /proc/sys/kernel/random && exec "$@"';
     const args = ["--mount", "sh", "-c", hide, empty, ...command];
-    const { success, stdout } = await new Deno.Command("unshare", { args, stderr: "null" }).output();
+    const { success, stdout } = await new Deno.Command("unshare", { args, stderr: "null" })
+      .output();
     return { success, text: new TextDecoder().decode(stdout) };
   };
   try {
-    if (!(await hidden("true")).success) return console.log("NOT ALLOWED HERE: the boot id cannot be hidden");
+    if (!(await hidden("true")).success) {
+      return console.log("NOT ALLOWED HERE: the boot id cannot be hidden");
+    }
     // With the permissions of a daemon: /proc is read by a shell.
     const options = ["--no-config", "--no-lock", "--no-prompt", "--allow-run", "--allow-read=/tmp"];
     const { text } = await hidden(Deno.execPath(), "run", ...options, script);

@@ -10,7 +10,11 @@ Deno.test("service manager: ready, signs of life while alive, and stopping reach
   const manager = serviceManager((name) => environment[name], createLogger(), `${path}.own`);
   try {
     await manager.ready("listening");
-    assert.deepEqual((await receive()).split("\n"), ["READY=1", `MAINPID=${Deno.pid}`, "STATUS=listening"]);
+    assert.deepEqual((await receive()).split("\n"), [
+      "READY=1",
+      `MAINPID=${Deno.pid}`,
+      "STATUS=listening",
+    ]);
     let alive = true;
     manager.keepAlive(() => alive);
     assert.equal(await receive(), "WATCHDOG=1");

@@ -5,7 +5,9 @@ import { until } from "../harness/wait.ts";
 
 const SHELL = new URL("../../src/os/processes/shell.ts", import.meta.url).href;
 
-/** The nice value of a program that a process of that value starts detached; and of that process. */
+/**
+ * The nice value of a program that a process of that value starts detached; and of that process.
+ */
 async function levels(nice: number): Promise<{ own: number; started: number }> {
   const output = Deno.makeTempFileSync();
   try {
@@ -24,8 +26,13 @@ async function levels(nice: number): Promise<{ own: number; started: number }> {
         `data:text/typescript,${encodeURIComponent(program)}`,
       ],
     }).output();
-    await until(() => Deno.readTextFileSync(output).includes("\n\n"), { what: "the detached program" });
-    return { own: Number(new TextDecoder().decode(stdout)), started: Number(Deno.readTextFileSync(output)) };
+    await until(() => Deno.readTextFileSync(output).includes("\n\n"), {
+      what: "the detached program",
+    });
+    return {
+      own: Number(new TextDecoder().decode(stdout)),
+      started: Number(Deno.readTextFileSync(output)),
+    };
   } finally {
     Deno.removeSync(output);
   }
@@ -55,7 +62,13 @@ Deno.test("carried variables: every shell gives them exactly their values, and i
       LINES: "a' \" $(id) `id`\n\\ b",
       _mosaic_0: "of the program",
     },
-    ...{ UID: "77", OPTIND: "none", "a.b": "dot", "BASH_FUNC_unset%%": "() { echo imported; }", "-x": "option" },
+    ...{
+      UID: "77",
+      OPTIND: "none",
+      "a.b": "dot",
+      "BASH_FUNC_unset%%": "() { echo imported; }",
+      "-x": "option",
+    },
   };
   const { env: carried, apply } = carry(env);
   for (const shell of [["dash"], ["bash"], ["bash", "--posix"], ["busybox", "sh"]]) {
@@ -68,7 +81,9 @@ Deno.test("carried variables: every shell gives them exactly their values, and i
       env: carried,
       clearEnv: true,
     }).outputSync();
-    const lines = new TextDecoder().decode(stdout).split("\0").filter((line) => !/^(PWD|SHLVL|_)=|^$/.test(line));
+    const lines = new TextDecoder().decode(stdout).split("\0").filter((line) =>
+      !/^(PWD|SHLVL|_)=|^$/.test(line)
+    );
     assert.deepEqual(
       lines.sort(),
       Object.entries(env).map(([name, value]) => `${name}=${value}`).sort(),

@@ -5,7 +5,9 @@ import { groupMembers, identityOf, isAlive, processRef } from "../../src/os/proc
 import { groupAlive, signalGroup, signalProcess } from "../../src/os/processes/signals.ts";
 import { until } from "../harness/wait.ts";
 
-/** A shell that leads its own session and group; it says "ready" when its script has come that far. */
+/**
+ * A shell that leads its own session and group; it says "ready" when its script has come that far.
+ */
 async function leader(script: string) {
   const child = new Deno.Command("/bin/sh", {
     args: ["-c", script],
@@ -34,7 +36,10 @@ Deno.test("identity: a living process has one that stays; an ended one has none"
   const { child, ref } = await leader("echo ready; exec sleep 600");
   assert.equal(identityOf(child.pid), ref.identity);
   assert.ok(isAlive(ref));
-  assert.ok(!isAlive({ pid: child.pid, identity: "another-boot/1" }), "another process under this pid");
+  assert.ok(
+    !isAlive({ pid: child.pid, identity: "another-boot/1" }),
+    "another process under this pid",
+  );
   assert.ok(signalProcess(ref, "SIGKILL"));
   await child.status;
   assert.equal(identityOf(child.pid), undefined);
@@ -60,14 +65,19 @@ Deno.test("signals: a group is reached after its leader has gone, grandchildren 
 
 Deno.test("signals: what ends a group ends a child of its leader that has left it, with its group, and no grandchild elsewhere", async () => {
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    const inner = "setsid sleep 600 >/dev/null & elsewhere=$!; sleep 600 >/dev/null & echo $$ $! $elsewhere; wait";
+    const inner =
+      "setsid sleep 600 >/dev/null & elsewhere=$!; sleep 600 >/dev/null & echo $$ $! $elsewhere; wait";
     const { child, ref, said } = await leader(`setsid sh -c '${inner}' & wait`);
     const [worker, helper, elsewhere] = said.split(" ").map((pid) => processRef(Number(pid))!);
     assert.deepEqual(groupMembers(ref.pid), [ref.pid]);
-    await until(() => groupMembers(elsewhere!.pid).length === 1, { what: "the grandchild to be elsewhere" });
+    await until(() => groupMembers(elsewhere!.pid).length === 1, {
+      what: "the grandchild to be elsewhere",
+    });
     assert.ok(signalGroup(ref, signal));
     await child.status;
-    await until(() => ![worker, helper].some((process) => isAlive(process!)), { what: "the worker to be gone" });
+    await until(() => ![worker, helper].some((process) => isAlive(process!)), {
+      what: "the worker to be gone",
+    });
     assert.ok(isAlive(elsewhere!));
     signalProcess(elsewhere!, "SIGKILL");
   }
@@ -84,10 +94,15 @@ Deno.test("signals: a process that got the pid later is left alone", async () =>
 });
 
 Deno.test("signals: the children of a process that got the leader's pid and leads no group are left alone", async () => {
-  const { child, ref, said } = await leader("sh -c 'sleep 600 >/dev/null & echo $$ $!; wait' & wait");
+  const { child, ref, said } = await leader(
+    "sh -c 'sleep 600 >/dev/null & echo $$ $!; wait' & wait",
+  );
   const [other, helper] = said.split(" ").map((pid) => processRef(Number(pid))!);
   const [boot] = ref.identity.split("/");
-  assert.equal(signalGroup({ pid: other!.pid, identity: `${boot}/${Number.MAX_SAFE_INTEGER}` }, "SIGSTOP"), false);
+  assert.equal(
+    signalGroup({ pid: other!.pid, identity: `${boot}/${Number.MAX_SAFE_INTEGER}` }, "SIGSTOP"),
+    false,
+  );
   // Nobody has signalled it: a stop would be seen at once.
   assert.notEqual(stateOf(helper!.pid), "T");
   signalGroup(ref, "SIGKILL");
@@ -95,7 +110,8 @@ Deno.test("signals: the children of a process that got the leader's pid and lead
 });
 
 Deno.test({
-  name: "signals: a child outside that belongs to another user does not keep its leader's group from a signal",
+  name:
+    "signals: a child outside that belongs to another user does not keep its leader's group from a signal",
   // Only root can start processes of two users and then be a third party to one of them.
   ignore: Deno.uid() !== 0,
   fn: async () => {
@@ -104,7 +120,9 @@ Deno.test({
        exec setpriv --reuid=65534 --clear-groups sleep 600`,
     );
     const foreign = processRef(Number(said))!;
-    await until(() => /^Uid:\s+65534/m.test(Deno.readTextFileSync(`/proc/${ref.pid}/status`)), { what: "the user" });
+    await until(() => /^Uid:\s+65534/m.test(Deno.readTextFileSync(`/proc/${ref.pid}/status`)), {
+      what: "the user",
+    });
     process.seteuid!(65534);
     try {
       assert.ok(signalGroup(ref, "SIGTERM"));
@@ -160,5 +178,9 @@ Deno.test("signals and identity: work under permissions that allow only a shell"
   }).outputSync();
   await child.status;
   assert.equal(new TextDecoder().decode(out.stderr), "");
-  assert.deepEqual(JSON.parse(new TextDecoder().decode(out.stdout)), { identity: ref.identity, before: 2, sent: true });
+  assert.deepEqual(JSON.parse(new TextDecoder().decode(out.stdout)), {
+    identity: ref.identity,
+    before: 2,
+    sent: true,
+  });
 });

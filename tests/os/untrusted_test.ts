@@ -4,7 +4,11 @@ import { RunFiles } from "../../src/base/layout.ts";
 import { exitOf } from "../../src/dispatch/launch/local/attempt_files.ts";
 import { readExit } from "../../src/proxy/state/exit_record.ts";
 import { openRegular, readRecord, readRecordInProxy } from "../../src/os/files/untrusted.ts";
-import { makeDirectory, quarantineFile, writeRecord } from "../../src/os/files/untrusted_changes.ts";
+import {
+  makeDirectory,
+  quarantineFile,
+  writeRecord,
+} from "../../src/os/files/untrusted_changes.ts";
 import { openLog, packedPath } from "../../src/journal/packed_log.ts";
 import { shellOutput } from "../../src/os/processes/shell.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -54,7 +58,10 @@ Deno.test("untrusted: a file behind a link in the place of one of its directorie
     Deno.writeTextFileSync(`${directory}/elsewhere/log`, "text");
     Deno.symlinkSync(`${directory}/elsewhere`, `${directory}/run/logs`);
     assert.throws(() => openLog(`${directory}/run/logs/log`), hasCode("permission_denied"));
-    assert.throws(() => openRegular(`${directory}/run/logs/log`, `${directory}/run`), hasCode("permission_denied"));
+    assert.throws(
+      () => openRegular(`${directory}/run/logs/log`, `${directory}/run`),
+      hasCode("permission_denied"),
+    );
   });
 });
 
@@ -80,7 +87,11 @@ Deno.test("exit record: beside the control directory only where the worker file 
     Deno.mkdirSync(files.control);
     Deno.writeTextFileSync(files.olderExitFile(1), `{"code":0}`);
     const codes = () => [readExit(files, 1)?.code, exitOf(files, 1)?.code];
-    assert.deepEqual(codes(), [undefined, undefined], "nothing says that an older version has started it");
+    assert.deepEqual(
+      codes(),
+      [undefined, undefined],
+      "nothing says that an older version has started it",
+    );
     Deno.writeTextFileSync(files.workerFile(1), `{"pid":17,"identity":"boot/1","exit":"control"}`);
     assert.deepEqual(codes(), [undefined, undefined], "a worker has put it there");
     Deno.writeTextFileSync(files.exitFile(1), `{"code":7}`);
@@ -90,7 +101,10 @@ Deno.test("exit record: beside the control directory only where the worker file 
   });
 });
 
-/** Runs a script with the modules of `src/`, in a process of its own: what waits for a FIFO never comes back. */
+/**
+ * Runs a script with the modules of `src/`, in a process of its own: what waits for a FIFO never
+ * comes back.
+ */
 async function output(script: string, ...args: string[]): Promise<string> {
   const source = new URL("../../src/", import.meta.url).href;
   const child = new Deno.Command(Deno.execPath(), {
@@ -151,7 +165,11 @@ Deno.test("untrusted: a FIFO that is put in the place of a journal while a daemo
         directory,
         path,
       );
-      const expected = path === files.stdout(1) ? "0" : path === files.journalShift(1) ? "2" : "permission_denied";
+      const expected = path === files.stdout(1)
+        ? "0"
+        : path === files.journalShift(1)
+        ? "2"
+        : "permission_denied";
       assert.equal(said, `${expected} true\n`, path);
       assert(!Deno.lstatSync(path).isFile);
       Deno.removeSync(path);
@@ -176,6 +194,9 @@ Deno.test({
       assert.equal(Deno.lstatSync(media).ino, ino);
       Deno.chownSync(media, 54321, 54321);
       makeDirectory(media);
-      assert.deepEqual([Deno.lstatSync(media).uid, [...Deno.readDirSync(directory)].length], [0, 2]);
+      assert.deepEqual([Deno.lstatSync(media).uid, [...Deno.readDirSync(directory)].length], [
+        0,
+        2,
+      ]);
     }),
 });

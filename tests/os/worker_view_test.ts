@@ -5,7 +5,10 @@ import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";
 
-/** Descriptors above 9 that whoever started the daemon left open are beyond a shell; those of mosaic itself must not be there. */
+/**
+ * Descriptors above 9 that whoever started the daemon left open are beyond a shell; those of mosaic
+ * itself must not be there.
+ */
 const LOOK = `umask
 ls -l /proc/$$/fd >"$MOSAIC_RUN_DIR/descriptors"
 sed -n 's/.* \\([0-9]*\\) -> /fd \\1 /p' "$MOSAIC_RUN_DIR/descriptors"
@@ -23,7 +26,11 @@ Deno.test("workers: umask, descriptors and environment are what is documented, a
     },
   });
   const seenBy = async (metadata: Record<string, unknown>) => {
-    const config = configOf({ command: ["/bin/sh", "-c", LOOK], environment: { COLOUR: "blue" }, metadata });
+    const config = configOf({
+      command: ["/bin/sh", "-c", LOOK],
+      environment: { COLOUR: "blue" },
+      metadata,
+    });
     const { directory } = await untilState(daemon, await submit(daemon, config), "TERMINATED");
     const lines = Deno.readTextFileSync(new RunFiles(directory, "").stdout(1)).trim().split("\n");
     const values = (kind: string) =>
@@ -37,12 +44,21 @@ Deno.test("workers: umask, descriptors and environment are what is documented, a
   assert.equal(usual.made, 0o600);
   assert.ok(usual.descriptors.length >= 3);
   assert.deepEqual(usual.descriptors.filter((fd) => /^[3-9] /.test(fd)), []);
-  const mosaics = usual.descriptors.filter((fd) => fd.includes("socket:") || fd.includes(daemon.stateDir));
-  assert.ok(mosaics.every((fd) => /\/(logs\/worker\.std(out|err)\.log|descriptors)$/.test(fd)), mosaics.join("\n"));
-  for (const name of ["COLOUR", "CUDA_HOME", "PROJECT_X", "PATH", "MOSAIC_RUN_ID", "MOSAIC_RUN_DIR"]) {
+  const mosaics = usual.descriptors.filter((fd) =>
+    fd.includes("socket:") || fd.includes(daemon.stateDir)
+  );
+  assert.ok(
+    mosaics.every((fd) => /\/(logs\/worker\.std(out|err)\.log|descriptors)$/.test(fd)),
+    mosaics.join("\n"),
+  );
+  for (
+    const name of ["COLOUR", "CUDA_HOME", "PROJECT_X", "PATH", "MOSAIC_RUN_ID", "MOSAIC_RUN_DIR"]
+  ) {
     assert.ok(usual.variables.includes(name), name);
   }
-  for (const name of ["DATABASE_PASSWORD", "MOSAIC_TOKEN", "MOSAIC_STATE_DIR", "MOSAIC_WORKER_ENV"]) {
+  for (
+    const name of ["DATABASE_PASSWORD", "MOSAIC_TOKEN", "MOSAIC_STATE_DIR", "MOSAIC_WORKER_ENV"]
+  ) {
     assert.ok(!usual.variables.includes(name), name);
   }
 

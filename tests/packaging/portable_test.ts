@@ -1,4 +1,7 @@
-/** The portable executable: it unpacks itself once, safely, wherever it is dropped, and is then all that mosaic is. */
+/**
+ * The portable executable: it unpacks itself once, safely, wherever it is dropped, and is then all
+ * that mosaic is.
+ */
 import assert from "node:assert/strict";
 import { buildMosaic, type Ended, start } from "../harness/built.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
@@ -31,7 +34,11 @@ function namesIn(path: string): string[] {
 /** As the stub does it when a copy is unpacked: what it holds now is right. */
 function recordContents(copy: string): void {
   const states = "stat -c '%u %g %f %s %Z' app deno app/*.js";
-  const args = ["-c", `cd "$0" && { head -n 1 contents && ${states}; } >new && mv new contents`, copy];
+  const args = [
+    "-c",
+    `cd "$0" && { head -n 1 contents && ${states}; } >new && mv new contents`,
+    copy,
+  ];
   assert.ok(new Deno.Command("/bin/sh", { args }).outputSync().success);
 }
 
@@ -52,23 +59,29 @@ Deno.test("portable executable", async (t) => {
       assert.ok(!namesIn(directory).includes(".cache"), "and none where the next choice would be");
     });
 
-    await t.step("HOME is used when nothing else is named, and a name with spaces is fine", async () => {
-      const home = freshDir("a home");
-      const copy = `${freshDir("with space")}/my mosaic`;
-      Deno.linkSync(built, copy);
-      const one = await start(copy, ["--version"], { HOME: home });
-      assert.equal(one.code, 0, one.stderr);
-      assert.equal(namesIn(`${home}/.cache/mosaic`).length, 1);
-    });
+    await t.step(
+      "HOME is used when nothing else is named, and a name with spaces is fine",
+      async () => {
+        const home = freshDir("a home");
+        const copy = `${freshDir("with space")}/my mosaic`;
+        Deno.linkSync(built, copy);
+        const one = await start(copy, ["--version"], { HOME: home });
+        assert.equal(one.code, 0, one.stderr);
+        assert.equal(namesIn(`${home}/.cache/mosaic`).length, 1);
+      },
+    );
 
-    await t.step("a cache that cannot be written is passed over; without HOME it unpacks below TMPDIR", async () => {
-      const cache = `${freshDir("file-instead")}/cache`;
-      Deno.writeTextFileSync(cache, "a file, not a directory");
-      const tmp = freshDir("fallback");
-      const one = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache, TMPDIR: tmp });
-      assert.equal(one.code, 0, one.stderr);
-      assert.equal(namesIn(tmp).length, 1);
-    });
+    await t.step(
+      "a cache that cannot be written is passed over; without HOME it unpacks below TMPDIR",
+      async () => {
+        const cache = `${freshDir("file-instead")}/cache`;
+        Deno.writeTextFileSync(cache, "a file, not a directory");
+        const tmp = freshDir("fallback");
+        const one = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache, TMPDIR: tmp });
+        assert.equal(one.code, 0, one.stderr);
+        assert.equal(namesIn(tmp).length, 1);
+      },
+    );
 
     await t.step("an emptied or shortened copy in the cache is made anew", async () => {
       const [key] = namesIn(shared);
@@ -84,7 +97,8 @@ Deno.test("portable executable", async (t) => {
       async () => {
         const file = `${shared}/${namesIn(shared)[0]}/app/main.js`;
         const whole = Deno.readTextFileSync(file);
-        // Times of change are compared in whole seconds, and the kernel's clock for them runs some milliseconds behind.
+        // Times of change are compared in whole seconds, and the kernel's clock for them runs some
+        // milliseconds behind.
         const secondOf = (path: string) => Math.floor(Deno.statSync(path).ctime!.getTime() / 1000);
         const probe = `${shared}/probe`;
         await until(() => {
@@ -99,32 +113,37 @@ Deno.test("portable executable", async (t) => {
       },
     );
 
-    await t.step("a version that is unpacked removes others of a month ago from which nothing runs", async () => {
-      const cache = freshDir("many-versions");
-      const version = (name: string, days: number) => {
-        Deno.mkdirSync(`${cache}/${name}/app`, { recursive: true });
-        Deno.copyFileSync("/bin/sleep", `${cache}/${name}/deno`);
-        const then = new Date(Date.now() - days * 86_400_000);
-        Deno.utimeSync(`${cache}/${name}`, then, then);
-      };
-      version("00000000000000aa", 40);
-      version("00000000000000bb", 40);
-      version("00000000000000cc", 2);
-      Deno.mkdirSync(`${cache}/somebody-elses`);
-      Deno.utimeSync(`${cache}/somebody-elses`, new Date(0), new Date(0));
-      const runs = new Deno.Command(`${cache}/00000000000000bb/deno`, { args: ["60"] }).spawn();
-      const one = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache });
-      runs.kill("SIGKILL");
-      await runs.status;
-      assert.equal(one.code, 0, one.stderr);
-      const left = namesIn(cache).filter((name) => name !== namesIn(shared)[0]);
-      assert.deepEqual(left, ["00000000000000bb", "00000000000000cc", "somebody-elses"]);
-    });
+    await t.step(
+      "a version that is unpacked removes others of a month ago from which nothing runs",
+      async () => {
+        const cache = freshDir("many-versions");
+        const version = (name: string, days: number) => {
+          Deno.mkdirSync(`${cache}/${name}/app`, { recursive: true });
+          Deno.copyFileSync("/bin/sleep", `${cache}/${name}/deno`);
+          const then = new Date(Date.now() - days * 86_400_000);
+          Deno.utimeSync(`${cache}/${name}`, then, then);
+        };
+        version("00000000000000aa", 40);
+        version("00000000000000bb", 40);
+        version("00000000000000cc", 2);
+        Deno.mkdirSync(`${cache}/somebody-elses`);
+        Deno.utimeSync(`${cache}/somebody-elses`, new Date(0), new Date(0));
+        const runs = new Deno.Command(`${cache}/00000000000000bb/deno`, { args: ["60"] }).spawn();
+        const one = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache });
+        runs.kill("SIGKILL");
+        await runs.status;
+        assert.equal(one.code, 0, one.stderr);
+        const left = namesIn(cache).filter((name) => name !== namesIn(shared)[0]);
+        assert.deepEqual(left, ["00000000000000bb", "00000000000000cc", "somebody-elses"]);
+      },
+    );
 
     await t.step(
       "it needs the programs that docs/reference/packaging.md names, no others; what is missing is named",
       async () => {
-        const row = Deno.readTextFileSync(`${ROOT}/docs/reference/packaging.md`).match(/^\| portable \|.*$/m)![0];
+        const row = Deno.readTextFileSync(`${ROOT}/docs/reference/packaging.md`).match(
+          /^\| portable \|.*$/m,
+        )![0];
         const needed = [...row.split("|")[3]!.matchAll(/`([a-z0-9/]+)`/g)].map(([, name]) =>
           name!.replace(/^.*\//, "")
         );
@@ -132,10 +151,14 @@ Deno.test("portable executable", async (t) => {
         const bin = freshDir("few-programs");
         const located = (name: string) =>
           new TextDecoder().decode(
-            new Deno.Command("/bin/sh", { args: ["-c", 'command -v "$0"', name] }).outputSync().stdout,
+            new Deno.Command("/bin/sh", { args: ["-c", 'command -v "$0"', name] }).outputSync()
+              .stdout,
           );
-        for (const name of needed) Deno.symlinkSync(Deno.realPathSync(located(name).trim()), `${bin}/${name}`);
-        const run = (cache: string) => start(built, ["--version"], { PATH: bin, MOSAIC_CACHE_DIR: freshDir(cache) });
+        for (const name of needed) {
+          Deno.symlinkSync(Deno.realPathSync(located(name).trim()), `${bin}/${name}`);
+        }
+        const run = (cache: string) =>
+          start(built, ["--version"], { PATH: bin, MOSAIC_CACHE_DIR: freshDir(cache) });
         const enough = await run("few-programs-cache");
         assert.equal(enough.code, 0, enough.stderr);
         assert.equal(enough.stderr, "");
@@ -143,7 +166,10 @@ Deno.test("portable executable", async (t) => {
         Deno.removeSync(`${bin}/mktemp`);
         const lacking = await run("fewer-programs-cache");
         assert.equal(lacking.code, 4);
-        assert.match(lacking.stderr, /^mosaic: unpacking needs programs that are not on the PATH: gzip mktemp \(/);
+        assert.match(
+          lacking.stderr,
+          /^mosaic: unpacking needs programs that are not on the PATH: gzip mktemp \(/,
+        );
       },
     );
 
@@ -153,7 +179,11 @@ Deno.test("portable executable", async (t) => {
       Deno.truncateSync(copy, Math.floor(Deno.statSync(built).size * 0.2));
       const cache = freshDir("damaged-cache");
       const [tmp, home] = [freshDir("damaged-tmp"), freshDir("damaged-home")];
-      const one = await start(copy, ["--version"], { MOSAIC_CACHE_DIR: cache, TMPDIR: tmp, HOME: home });
+      const one = await start(copy, ["--version"], {
+        MOSAIC_CACHE_DIR: cache,
+        TMPDIR: tmp,
+        HOME: home,
+      });
       assert.equal(one.code, 4);
       assert.equal(one.stdout, "");
       assert.match(one.stderr, /damaged/);
@@ -167,7 +197,11 @@ Deno.test("portable executable", async (t) => {
       const option = await mosaic("daemon", "--listen");
       assert.equal(option.code, 2);
       assert.match(option.stderr, /--listen/);
-      const allow = await start(built, ["list"], { MOSAIC_CACHE_DIR: shared, HOME: directory, MOSAIC_ALLOW: "-A" });
+      const allow = await start(built, ["list"], {
+        MOSAIC_CACHE_DIR: shared,
+        HOME: directory,
+        MOSAIC_ALLOW: "-A",
+      });
       assert.equal(allow.code, 2);
       assert.match(allow.stderr, /MOSAIC_ALLOW/);
     });
@@ -176,7 +210,11 @@ Deno.test("portable executable", async (t) => {
       "a command reads only the parts that it runs; a daemon has all in memory when it is ready",
       async () => {
         const cache = freshDir("parts");
-        const environment = { MOSAIC_CACHE_DIR: cache, HOME: directory, MOSAIC_STATE_DIR: `${directory}/no-daemon` };
+        const environment = {
+          MOSAIC_CACHE_DIR: cache,
+          HOME: directory,
+          MOSAIC_STATE_DIR: `${directory}/no-daemon`,
+        };
         assert.equal((await start(built, ["--version"], environment)).code, 0);
         const copy = `${cache}/${namesIn(cache)[0]}`;
         await using daemon = await TestDaemon.start({
@@ -207,73 +245,125 @@ Deno.test("portable executable", async (t) => {
         const stage = `${cache}/${namesIn(cache)[0]}/app/first_stage.js`;
         Deno.writeTextFileSync(stage, "throw 1;".padEnd(Deno.statSync(stage).size));
         recordContents(`${cache}/${namesIn(cache)[0]}`);
-        for (const words of [["list", "--help"], ["daemon", "-h"], ["proxy", "--help"], ["help", "proxy"]]) {
+        for (
+          const words of [["list", "--help"], ["daemon", "-h"], ["proxy", "--help"], [
+            "help",
+            "proxy",
+          ]]
+        ) {
           const help = await start(built, words, environment);
           assert.equal(help.code, 0, words.join(" ") + help.stderr);
           assert.match(help.stdout, /Usage: mosaic|^mosaic proxy/, words.join(" "));
         }
         assert.equal((await start(built, ["list"], environment)).code, 3, "there is no daemon");
-        const planned = await start(built, ["proxy", "--run-id", "R", "--", "worker", "--help"], environment);
+        const planned = await start(
+          built,
+          ["proxy", "--run-id", "R", "--", "worker", "--help"],
+          environment,
+        );
         assert.notEqual(planned.code, 0);
         assert.doesNotMatch(planned.stdout, /Usage/);
       },
     );
 
-    await t.step("its checksums are right, and its bill of materials names every package with its digest", () => {
-      const cwd = built.slice(0, built.lastIndexOf("/"));
-      assert.ok(new Deno.Command("sha256sum", { args: ["-c", "mosaic.sha256"], cwd }).outputSync().success);
-      const bom = JSON.parse(Deno.readTextFileSync(`${built}.cdx.json`));
-      assert.deepEqual([bom.bomFormat, bom.specVersion], ["CycloneDX", "1.6"]);
-      assert.ok(Deno.readTextFileSync(`${built}.sha256`).startsWith(bom.metadata.component.hashes[0].content));
-      const listed = new Map(bom.components.map((one: { name: string }) => [one.name, one]));
-      assert.ok(listed.has("deno"));
-      for (const specifier of Object.values(JSON.parse(Deno.readTextFileSync(`${ROOT}deno.json`)).imports)) {
-        const [, name, version] = /^npm:(.+)@(.+)$/.exec(String(specifier))!;
-        const component = listed.get(name!) as { version: string; hashes: { content: string }[] } | undefined;
-        assert.equal(component?.version, version, name!);
-        assert.match(component!.hashes[0]!.content, /^[0-9a-f]{128}$/);
-      }
-    });
+    await t.step(
+      "its checksums are right, and its bill of materials names every package with its digest",
+      () => {
+        const cwd = built.slice(0, built.lastIndexOf("/"));
+        assert.ok(
+          new Deno.Command("sha256sum", { args: ["-c", "mosaic.sha256"], cwd }).outputSync()
+            .success,
+        );
+        const bom = JSON.parse(Deno.readTextFileSync(`${built}.cdx.json`));
+        assert.deepEqual([bom.bomFormat, bom.specVersion], ["CycloneDX", "1.6"]);
+        assert.ok(
+          Deno.readTextFileSync(`${built}.sha256`).startsWith(
+            bom.metadata.component.hashes[0].content,
+          ),
+        );
+        const listed = new Map(bom.components.map((one: { name: string }) => [one.name, one]));
+        assert.ok(listed.has("deno"));
+        for (
+          const specifier of Object.values(
+            JSON.parse(Deno.readTextFileSync(`${ROOT}deno.json`)).imports,
+          )
+        ) {
+          const [, name, version] = /^npm:(.+)@(.+)$/.exec(String(specifier))!;
+          const component = listed.get(name!) as
+            | { version: string; hashes: { content: string }[] }
+            | undefined;
+          assert.equal(component?.version, version, name!);
+          assert.match(component!.hashes[0]!.content, /^[0-9a-f]{128}$/);
+        }
+      },
+    );
 
-    await t.step("a signature is checked by ssh-keygen, and not that of another key or of other sums", () => {
-      const ssh = (args: string[], stdin = "") => {
-        const script = `printf %s "$0" | ssh-keygen "$@"`;
-        return new Deno.Command("/bin/sh", { args: ["-c", script, stdin, ...args] }).outputSync().success;
-      };
-      const keys = freshDir("keys");
-      for (const name of ["release", "other"]) {
-        assert.ok(ssh(["-q", "-t", "ed25519", "-N", "", "-f", `${keys}/${name}`]));
-      }
-      const signer = (name: string) => {
-        Deno.writeTextFileSync(`${keys}/allowed`, `mosaic ${Deno.readTextFileSync(`${keys}/${name}.pub`)}`);
-      };
-      sign(`${built}.sha256`, `${keys}/release`);
-      const sums = Deno.readTextFileSync(`${built}.sha256`);
-      const check = ["-Y", "verify", "-f", `${keys}/allowed`, "-I", "mosaic", "-n", NAMESPACE];
-      const holds = (text: string) => ssh([...check, "-s", `${built}.sha256.sig`], text);
-      signer("release");
-      assert.ok(holds(sums));
-      assert.ok(!holds(sums.replace(/^./, (first) => first === "0" ? "1" : "0")));
-      signer("other");
-      assert.ok(!holds(sums));
-    });
+    await t.step(
+      "a signature is checked by ssh-keygen, and not that of another key or of other sums",
+      () => {
+        const ssh = (args: string[], stdin = "") => {
+          const script = `printf %s "$0" | ssh-keygen "$@"`;
+          return new Deno.Command("/bin/sh", { args: ["-c", script, stdin, ...args] }).outputSync()
+            .success;
+        };
+        const keys = freshDir("keys");
+        for (const name of ["release", "other"]) {
+          assert.ok(ssh(["-q", "-t", "ed25519", "-N", "", "-f", `${keys}/${name}`]));
+        }
+        const signer = (name: string) => {
+          Deno.writeTextFileSync(
+            `${keys}/allowed`,
+            `mosaic ${Deno.readTextFileSync(`${keys}/${name}.pub`)}`,
+          );
+        };
+        sign(`${built}.sha256`, `${keys}/release`);
+        const sums = Deno.readTextFileSync(`${built}.sha256`);
+        const check = ["-Y", "verify", "-f", `${keys}/allowed`, "-I", "mosaic", "-n", NAMESPACE];
+        const holds = (text: string) => ssh([...check, "-s", `${built}.sha256.sig`], text);
+        signer("release");
+        assert.ok(holds(sums));
+        assert.ok(!holds(sums.replace(/^./, (first) => first === "0" ? "1" : "0")));
+        signer("other");
+        assert.ok(!holds(sums));
+      },
+    );
 
     await t.step("a second build is the same bytes", async () => {
       const again = `${freshDir("again")}/mosaic`;
       await buildMosaic(again);
-      assert.equal(Deno.readTextFileSync(`${again}.sha256`), Deno.readTextFileSync(`${built}.sha256`));
+      assert.equal(
+        Deno.readTextFileSync(`${again}.sha256`),
+        Deno.readTextFileSync(`${built}.sha256`),
+      );
       Deno.removeSync(again);
     });
 
-    await t.step("it is daemon, proxy and client: submitted, carried out, read, under planned permissions", endToEnd);
-    await t.step("every verb of the client does its work under the client's permissions", everyVerb);
-    await t.step("an upgrade keeps live runs: the file is replaced, the daemon restarted, the run goes on", upgrade);
+    await t.step(
+      "it is daemon, proxy and client: submitted, carried out, read, under planned permissions",
+      endToEnd,
+    );
+    await t.step(
+      "every verb of the client does its work under the client's permissions",
+      everyVerb,
+    );
+    await t.step(
+      "an upgrade keeps live runs: the file is replaced, the daemon restarted, the run goes on",
+      upgrade,
+    );
 
     await t.step("workers get nothing of what it sets for its own runtime", workersEnvironment);
 
     await t.step("it runs the demo", async () => {
       const state = freshDir("demo-state");
-      const demo = await mosaic("demo", "--state-dir", state, "--steps", "500", "--step-delay-ms", "0");
+      const demo = await mosaic(
+        "demo",
+        "--state-dir",
+        state,
+        "--steps",
+        "500",
+        "--step-delay-ms",
+        "0",
+      );
       assert.equal(demo.code, 0, demo.stdout + demo.stderr);
       assert.match(demo.stdout, /cartpole-small +Succeeded .*\ncartpole-large +Succeeded/);
     });
@@ -284,12 +374,19 @@ Deno.test("portable executable", async (t) => {
 });
 
 const daemonOfFile = (stateDir: string) =>
-  TestDaemon.start({ stateDir, program: [built], env: { MOSAIC_CACHE_DIR: shared, MOSAIC_PERMISSIONS: "" } });
+  TestDaemon.start({
+    stateDir,
+    program: [built],
+    env: { MOSAIC_CACHE_DIR: shared, MOSAIC_PERMISSIONS: "" },
+  });
 
 async function endToEnd(): Promise<void> {
   await using daemon = await daemonOfFile(freshDir("state"));
   const config = `${daemon.stateDir}/config.json`;
-  Deno.writeTextFileSync(config, configOf({ command: countingWorker({ steps: 30, everySeconds: 0.05 }) }));
+  Deno.writeTextFileSync(
+    config,
+    configOf({ command: countingWorker({ steps: 30, everySeconds: 0.05 }) }),
+  );
   const at = ["--state-dir", daemon.stateDir];
   const submitted = await mosaic("submit", config, ...at);
   assert.equal(submitted.code, 0, submitted.stderr + daemon.output());
@@ -300,7 +397,12 @@ async function endToEnd(): Promise<void> {
       what: "the proxy",
     },
   );
-  for (const { pid, command } of [running, processesOf(daemon.stateDir).find(({ pid }) => pid === daemon.pid)!]) {
+  for (
+    const { pid, command } of [
+      running,
+      processesOf(daemon.stateDir).find(({ pid }) => pid === daemon.pid)!,
+    ]
+  ) {
     assert.match(command, / --allow-run=\/bin\/sh /, `${pid}`);
     assert.doesNotMatch(command, / -A | --allow-(all|ffi)|--allow-write /);
   }
@@ -308,17 +410,24 @@ async function endToEnd(): Promise<void> {
   assert.equal(waited.code, 0, waited.stdout + waited.stderr);
   const shown = JSON.parse((await mosaic("show", id, "-o", "json", ...at)).stdout);
   assert.equal(shown.state, "TERMINATED");
-  assert.equal((await mosaic("steps", id, "-o", "jsonl", ...at)).stdout.trim().split("\n").length, 30);
+  assert.equal(
+    (await mosaic("steps", id, "-o", "jsonl", ...at)).stdout.trim().split("\n").length,
+    30,
+  );
 }
 
 async function everyVerb(): Promise<void> {
   const place = freshDir("verbs");
   await using daemon = await daemonOfFile(freshDir("verbs-state"));
   const config = `${place}/config.json`;
-  Deno.writeTextFileSync(config, configOf({ name: "submitted", command: countingWorker({ steps: 5 }) }));
+  Deno.writeTextFileSync(
+    config,
+    configOf({ name: "submitted", command: countingWorker({ steps: 5 }) }),
+  );
   const tracked = freshDir("tracked");
   Deno.writeTextFileSync(`${tracked}/progress.csv`, "step,loss\n1,0.5\n2,0.25\n");
-  const talks = 'echo "{\\"event_type\\":\\"step\\",\\"episode\\":0,\\"step_index\\":0,\\"policy_loss\\":0.5,' +
+  const talks =
+    'echo "{\\"event_type\\":\\"step\\",\\"episode\\":0,\\"step_index\\":0,\\"policy_loss\\":0.5,' +
     '\\"action\\":1,\\"observation\\":[0.5],\\"reset\\":{\\"observation\\":[0]}}"; test "$SEED" = 7';
   const sleeps = "while :; do echo '{}'; sleep 0.2; done";
   const cases: [words: string[], code?: number][] = [
@@ -338,12 +447,24 @@ async function everyVerb(): Promise<void> {
     // It has no receivers.
     [["notify", "test"], 6],
     [["submit", "--check", config]],
-    ...[["list"], ["ls"], ["show", "one"], ["wait", "one"], ["steps", "one"], ["episodes", "one"], ["metrics", "one"]]
+    ...[["list"], ["ls"], ["show", "one"], ["wait", "one"], ["steps", "one"], ["episodes", "one"], [
+      "metrics",
+      "one",
+    ]]
       .map((words): [string[]] => [words]),
-    ...[["events", "one"], ["logs", "one"], ["plot", "one"], ["compare", "one", "two"], ["status"], ["du"]]
+    ...[
+      ["events", "one"],
+      ["logs", "one"],
+      ["plot", "one"],
+      ["compare", "one", "two"],
+      ["status"],
+      ["du"],
+    ]
       .map((words): [string[]] => [words]),
     ...["jsonl", "csv", "parquet", "tensorboard", "minari"]
-      .map((format): [string[]] => [["export", "one", "--format", format, "--out", `${place}/out`]]),
+      .map((
+        format,
+      ): [string[]] => [["export", "one", "--format", format, "--out", `${place}/out`]]),
     [["export", "one", "--format", "mosaic", "--out", `${place}/one.mosaic`]],
     [["import", `${place}/one.mosaic`]],
     [["report", "one", "two", "--out", `${place}/report.html`]],
@@ -388,9 +509,17 @@ async function everyVerb(): Promise<void> {
     // The last: it stops the daemon.
     [["down"]],
   ];
-  const env = { MOSAIC_CACHE_DIR: shared, HOME: directory, TMPDIR: directory, PATH: Deno.env.get("PATH")! };
+  const env = {
+    MOSAIC_CACHE_DIR: shared,
+    HOME: directory,
+    TMPDIR: directory,
+    PATH: Deno.env.get("PATH")!,
+  };
   for (const [words, expected = 0] of cases) {
-    const more = { MOSAIC_STATE_DIR: daemon.stateDir, MOSAIC_CHECKPOINT_DIR: `${place}/checkpoints` };
+    const more = {
+      MOSAIC_STATE_DIR: daemon.stateDir,
+      MOSAIC_CHECKPOINT_DIR: `${place}/checkpoints`,
+    };
     const { code, stdout, stderr } = await start(built, words, { ...env, ...more });
     assert.equal(code, expected, `${words.join(" ")}\n${stdout}${stderr}`);
     assert.doesNotMatch(stderr, /not permitted|defect/, words.join(" "));
@@ -400,16 +529,24 @@ async function everyVerb(): Promise<void> {
   assert.deepEqual(VERBS.filter(({ name, load }) => load !== undefined && !tried.has(name)), []);
 }
 
-/** Of a daemon's proxy and of one that stands alone; with a DENO_DIR of the user's own, and without. */
+/**
+ * Of a daemon's proxy and of one that stands alone; with a DENO_DIR of the user's own, and without.
+ */
 async function workersEnvironment(): Promise<void> {
   const stateDir = freshDir("environment-state");
   const show = ["/bin/sh", "-c", "env >&2"];
-  const deno = (text: string) => text.split("\n").filter((line) => /^(DENO|MOSAIC_(EXEC|OUTER|PLANNED))/.test(line));
-  for (const [given, expected] of [[{}, []], [{ DENO_DIR: "/mine" }, ["DENO_DIR=/mine"]]] as const) {
+  const deno = (text: string) =>
+    text.split("\n").filter((line) => /^(DENO|MOSAIC_(EXEC|OUTER|PLANNED))/.test(line));
+  for (
+    const [given, expected] of [[{}, []], [{ DENO_DIR: "/mine" }, ["DENO_DIR=/mine"]]] as const
+  ) {
     // Where there is no node, the runtime puts itself in front of PATH as one, and says so.
     const env = { MOSAIC_CACHE_DIR: shared, HOME: directory, PATH: programsButNode(), ...given };
     {
-      await using daemon = await TestDaemon.start({ stateDir, program: ["env", "-i", ...pairs(env), built] });
+      await using daemon = await TestDaemon.start({
+        stateDir,
+        program: ["env", "-i", ...pairs(env), built],
+      });
       const id = await submit(daemon, configOf({ name: JSON.stringify(given), command: show }));
       await untilState(daemon, id, "TERMINATED", "FAULTED");
       const { stdout } = await mosaic("logs", id, "--stderr", "--state-dir", stateDir);
@@ -459,7 +596,10 @@ async function upgrade(): Promise<void> {
   let id: string;
   {
     await using old = await daemonOfFileKeeping(stateDir);
-    id = await submit(old.daemon, configOf({ command: countingWorker({ steps: 60, everySeconds: 0.1 }) }));
+    id = await submit(
+      old.daemon,
+      configOf({ command: countingWorker({ steps: 60, everySeconds: 0.1 }) }),
+    );
     await untilState(old.daemon, id, "EXECUTING");
     await old.daemon.stop();
   }
@@ -470,7 +610,8 @@ async function upgrade(): Promise<void> {
   const ended = await untilState(daemon, id, "TERMINATED");
   assert.equal((await getRun(daemon, id)).outcome, "succeeded", JSON.stringify(ended.reason));
   assert.equal(
-    (await mosaic("steps", id, "-o", "jsonl", "--state-dir", stateDir)).stdout.trim().split("\n").length,
+    (await mosaic("steps", id, "-o", "jsonl", "--state-dir", stateDir)).stdout.trim().split("\n")
+      .length,
     60,
   );
 }

@@ -44,20 +44,35 @@ Deno.test("units: both take away what neither the daemon nor training needs", ()
 });
 
 for (const { name } of Deno.readDirSync(UNITS)) {
-  Deno.test({ name: `units: ${name} has nothing that systemd does not know`, ignore: !available }, () => {
-    const directory = Deno.makeTempDirSync();
-    try {
-      // mosaic need not be installed where this runs.
-      const unit = Deno.readTextFileSync(UNITS + name).replace(/^ExecStart=\S+/m, "ExecStart=/bin/true");
-      assert.match(unit, /^ExecStart=\/bin\/true daemon /m);
-      for (const line of ["Type=notify", "KillMode=process", "WatchdogSec=30"]) assert.ok(unit.includes(line), line);
-      Deno.writeTextFileSync(`${directory}/${name}`, unit);
-      const { stderr } = new Deno.Command("systemd-analyze", { args: ["verify", `${directory}/${name}`] }).outputSync();
-      const complaints = new TextDecoder().decode(stderr).split("\n").filter((line) => line.includes(directory));
-      // Known from systemd 254 on; others leave it out.
-      assert.deepEqual(complaints.filter((line) => !line.includes("DelegateSubgroup")), []);
-    } finally {
-      Deno.removeSync(directory, { recursive: true });
-    }
-  });
+  Deno.test(
+    { name: `units: ${name} has nothing that systemd does not know`, ignore: !available },
+    () => {
+      const directory = Deno.makeTempDirSync();
+      try {
+        // mosaic need not be installed where this runs.
+        const unit = Deno.readTextFileSync(UNITS + name).replace(
+          /^ExecStart=\S+/m,
+          "ExecStart=/bin/true",
+        );
+        assert.match(unit, /^ExecStart=\/bin\/true daemon /m);
+        for (const line of ["Type=notify", "KillMode=process", "WatchdogSec=30"]) {
+          assert.ok(unit.includes(line), line);
+        }
+        Deno.writeTextFileSync(`${directory}/${name}`, unit);
+        const { stderr } = new Deno.Command("systemd-analyze", {
+          args: ["verify", `${directory}/${name}`],
+        }).outputSync();
+        const complaints = new TextDecoder().decode(stderr).split("\n").filter((line) =>
+          line.includes(directory)
+        );
+        // Known from systemd 254 on; others leave it out.
+        assert.deepEqual(
+          complaints.filter((line) => !line.includes("DelegateSubgroup")),
+          [],
+        );
+      } finally {
+        Deno.removeSync(directory, { recursive: true });
+      }
+    },
+  );
 }

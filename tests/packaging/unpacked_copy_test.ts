@@ -1,6 +1,7 @@
 /**
- * The portable executable's unpacked copy, when other users of the machine prepare the places where it is sought. The stub is
- * the real one; a few lines of shell replace the runtime, so that each attack is tried under each shell.
+ * The portable executable's unpacked copy, when other users of the machine prepare the places where
+ * it is sought. The stub is the real one; a few lines of shell replace the runtime, so that each
+ * attack is tried under each shell.
  */
 import assert from "node:assert/strict";
 import { type Ended, start } from "../harness/built.ts";
@@ -12,12 +13,16 @@ const OTHER = 65533;
 const has = (name: string) => "path" in findProgram(name, "/", PATH);
 
 const shells = [["dash"], ["bash"], ["busybox", "sh"]].filter(([name]) => {
-  if (!has(name!)) console.log(`SKIPPED: ${name} is not installed, so the stub does not run under it`);
+  if (!has(name!)) {
+    console.log(`SKIPPED: ${name} is not installed, so the stub does not run under it`);
+  }
   return has(name!);
 });
 const others = Deno.uid() === 0 && has("setpriv") && has("unshare");
 if (!others) {
-  console.log("NOT ALLOWED HERE: this is not root with setpriv and unshare, so no other user prepares a cache");
+  console.log(
+    "NOT ALLOWED HERE: this is not root with setpriv and unshare, so no other user prepares a cache",
+  );
 }
 
 // Other users must get there, so it is not below the runner's directory, which is private.
@@ -120,14 +125,17 @@ attack("another user's link is not followed, and nothing is made where it leads"
   assert.equal(namesIn(place.tmp).length, 2);
 });
 
-attack("an older copy under this file's name is replaced, also one whose own record is right", async (place) => {
-  const cache = `${place.root}/cache`;
-  await place.run({ MOSAIC_CACHE_DIR: cache }, older);
-  const key = await keyOf(place);
-  Deno.renameSync(`${cache}/${namesIn(cache)[0]}`, `${cache}/${key}`);
-  isRight(await place.run({ MOSAIC_CACHE_DIR: cache }));
-  assert.deepEqual(namesIn(cache), [key]);
-});
+attack(
+  "an older copy under this file's name is replaced, also one whose own record is right",
+  async (place) => {
+    const cache = `${place.root}/cache`;
+    await place.run({ MOSAIC_CACHE_DIR: cache }, older);
+    const key = await keyOf(place);
+    Deno.renameSync(`${cache}/${namesIn(cache)[0]}`, `${cache}/${key}`);
+    isRight(await place.run({ MOSAIC_CACHE_DIR: cache }));
+    assert.deepEqual(namesIn(cache), [key]);
+  },
+);
 
 attack("a cache below a directory that others can write to is passed over", async (place) => {
   for (
@@ -162,7 +170,15 @@ attack(
     const cache = `${above}/cache`;
     const asUser = `setpriv --reuid=${OTHER} --regid=${OTHER} --clear-groups`;
     const inside = `mount --bind ${groups} /etc/group || exit 9; exec ${asUser} "$@"`;
-    const run = () => place.run({ MOSAIC_CACHE_DIR: cache }, mosaic, ["unshare", "--mount", "sh", "-c", inside, "sh"]);
+    const run = () =>
+      place.run({ MOSAIC_CACHE_DIR: cache }, mosaic, [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        inside,
+        "sh",
+      ]);
     Deno.mkdirSync(above);
     Deno.chownSync(above, OTHER, OTHER);
     Deno.chmodSync(above, 0o775);
@@ -189,30 +205,43 @@ attack("a copy that others may write to is replaced", async (place) => {
   }
 });
 
-attack("a copy that root has made for all is used as it is, if it is of this file", async (place) => {
-  const cache = `${place.root}/cache`;
-  isRight(await place.run({ MOSAIC_CACHE_DIR: cache }));
-  assert.ok(new Deno.Command("chmod", { args: ["-R", "a+rX", cache] }).outputSync().success);
-  const asOther = ["setpriv", `--reuid=${OTHER}`, "--clear-groups"];
-  isRight(await place.run({ MOSAIC_CACHE_DIR: cache }, mosaic, asOther));
-  assert.deepEqual(namesIn(place.tmp), []);
-  const copy = `${cache}/${namesIn(cache)[0]}`;
-  Deno.renameSync(copy, `${cache}/${await keyOf(place, older)}`);
-  assert.equal((await place.run({ MOSAIC_CACHE_DIR: cache }, older, asOther)).stdout, "older\n");
-  assert.deepEqual(namesIn(place.tmp), [`mosaic-cache-${OTHER}`]);
-});
+attack(
+  "a copy that root has made for all is used as it is, if it is of this file",
+  async (place) => {
+    const cache = `${place.root}/cache`;
+    isRight(await place.run({ MOSAIC_CACHE_DIR: cache }));
+    assert.ok(new Deno.Command("chmod", { args: ["-R", "a+rX", cache] }).outputSync().success);
+    const asOther = ["setpriv", `--reuid=${OTHER}`, "--clear-groups"];
+    isRight(await place.run({ MOSAIC_CACHE_DIR: cache }, mosaic, asOther));
+    assert.deepEqual(namesIn(place.tmp), []);
+    const copy = `${cache}/${namesIn(cache)[0]}`;
+    Deno.renameSync(copy, `${cache}/${await keyOf(place, older)}`);
+    assert.equal((await place.run({ MOSAIC_CACHE_DIR: cache }, older, asOther)).stdout, "older\n");
+    assert.deepEqual(namesIn(place.tmp), [`mosaic-cache-${OTHER}`]);
+  },
+);
 
-attack("a mount with root's name on its files, in a temporary directory, is not used", async (place) => {
-  const key = await keyOf(place);
-  const inside = `mount -t tmpfs -o mode=700 none "$TMPDIR/mosaic-cache-0" || exit 9
+attack(
+  "a mount with root's name on its files, in a temporary directory, is not used",
+  async (place) => {
+    const key = await keyOf(place);
+    const inside = `mount -t tmpfs -o mode=700 none "$TMPDIR/mosaic-cache-0" || exit 9
     MOSAIC_CACHE_DIR=$TMPDIR/mosaic-cache-0 "$@" && echo changed >"$TMPDIR/mosaic-cache-0/${key}/mark" && "$@" &&
     ls -d "$TMPDIR"/*`;
-  Deno.mkdirSync(`${place.tmp}/mosaic-cache-0`);
-  const { stdout, stderr } = await place.run({}, mosaic, ["unshare", "--mount", "sh", "-c", inside, "sh"]);
-  const [first, second, , fresh] = stdout.split("\n");
-  assert.deepEqual([first, second], ["right", "right"], stderr);
-  assert.match(fresh!, /mosaic-cache-0\.\w{6}$/);
-});
+    Deno.mkdirSync(`${place.tmp}/mosaic-cache-0`);
+    const { stdout, stderr } = await place.run({}, mosaic, [
+      "unshare",
+      "--mount",
+      "sh",
+      "-c",
+      inside,
+      "sh",
+    ]);
+    const [first, second, , fresh] = stdout.split("\n");
+    assert.deepEqual([first, second], ["right", "right"], stderr);
+    assert.match(fresh!, /mosaic-cache-0\.\w{6}$/);
+  },
+);
 
 attack(
   "in a user namespace without root, and below an open directory of a container, it still unpacks once",
@@ -220,11 +249,22 @@ attack(
     const cache = `${place.root}/cache`;
     Deno.mkdirSync(cache, { mode: 0o700 });
     Deno.chownSync(cache, OTHER, OTHER);
-    const user = ["setpriv", `--reuid=${OTHER}`, `--regid=${OTHER}`, "--clear-groups", "unshare", "--user"];
+    const user = [
+      "setpriv",
+      `--reuid=${OTHER}`,
+      `--regid=${OTHER}`,
+      "--clear-groups",
+      "unshare",
+      "--user",
+    ];
     if ((await start(user[0]!, [...user.slice(1), "true"], { PATH })).code !== 0) {
-      console.log("NOT ALLOWED HERE: an unprivileged user namespace, so none without root is tried");
+      console.log(
+        "NOT ALLOWED HERE: an unprivileged user namespace, so none without root is tried",
+      );
     } else {
-      isRight(await place.run({ MOSAIC_CACHE_DIR: cache }, mosaic, [...user, `--map-user=${OTHER}`]));
+      isRight(
+        await place.run({ MOSAIC_CACHE_DIR: cache }, mosaic, [...user, `--map-user=${OTHER}`]),
+      );
       assert.equal(namesIn(cache).length, 1);
     }
     const volume = `${place.root}/volume`;
@@ -237,9 +277,17 @@ attack(
 );
 
 attack("where programs may not be executed it says so", async (place) => {
-  const inside = `mount -t tmpfs -o noexec none "$TMPDIR" && mount -t tmpfs -o noexec none /dev/shm || exit 9
+  const inside =
+    `mount -t tmpfs -o noexec none "$TMPDIR" && mount -t tmpfs -o noexec none /dev/shm || exit 9
     "$@"; code=$?; find "$TMPDIR" /dev/shm -type f; exit $code`;
-  const { code, stdout, stderr } = await place.run({}, mosaic, ["unshare", "--mount", "sh", "-c", inside, "sh"]);
+  const { code, stdout, stderr } = await place.run({}, mosaic, [
+    "unshare",
+    "--mount",
+    "sh",
+    "-c",
+    inside,
+    "sh",
+  ]);
   assert.deepEqual([code, stdout], [4, ""], stderr);
   assert.match(
     stderr,
@@ -249,7 +297,14 @@ attack("where programs may not be executed it says so", async (place) => {
 
 attack("without /proc it says so", async (place) => {
   const inside = `mount -t tmpfs none /proc || exit 9; exec "$@"`;
-  const { code, stderr } = await place.run({}, mosaic, ["unshare", "--mount", "sh", "-c", inside, "sh"]);
+  const { code, stderr } = await place.run({}, mosaic, [
+    "unshare",
+    "--mount",
+    "sh",
+    "-c",
+    inside,
+    "sh",
+  ]);
   assert.deepEqual([code, stderr], [
     4,
     "mosaic: /proc is not mounted, and the runtime needs it: mount -t proc proc /proc\n",
@@ -261,16 +316,29 @@ const loaderless = portableOf("loaderless", "echo right", "/lib64/ld-of-no-host.
 attack("where the runtime's loader is missing it says so, and unpacks nothing", async (place) => {
   const { code, stdout, stderr } = await place.run({}, loaderless);
   assert.deepEqual([code, stdout], [4, ""]);
-  assert.match(stderr, /^mosaic: the runtime needs glibc, and \/lib64\/ld-of-no-host\.so is not here \(Alpine/);
+  assert.match(
+    stderr,
+    /^mosaic: the runtime needs glibc, and \/lib64\/ld-of-no-host\.so is not here \(Alpine/,
+  );
   assert.deepEqual(namesIn(place.tmp), []);
 }, false);
 
 const broken = portableOf("broken", "echo GLIBC_9.99 not found; exit 1");
 
-attack("where the runtime does not start, its words are shown, and no copy is left", async (place) => {
-  const inside = `mount -t tmpfs none /dev/shm || exit 9; exec "$@"`;
-  const { code, stderr } = await place.run({}, broken, ["unshare", "--mount", "sh", "-c", inside, "sh"]);
-  assert.equal(code, 4);
-  assert.match(stderr, /\n {2}the runtime does not start here: GLIBC_9\.99 not found\n/);
-  assert.deepEqual(namesIn(place.tmp), []);
-});
+attack(
+  "where the runtime does not start, its words are shown, and no copy is left",
+  async (place) => {
+    const inside = `mount -t tmpfs none /dev/shm || exit 9; exec "$@"`;
+    const { code, stderr } = await place.run({}, broken, [
+      "unshare",
+      "--mount",
+      "sh",
+      "-c",
+      inside,
+      "sh",
+    ]);
+    assert.equal(code, 4);
+    assert.match(stderr, /\n {2}the runtime does not start here: GLIBC_9\.99 not found\n/);
+    assert.deepEqual(namesIn(place.tmp), []);
+  },
+);

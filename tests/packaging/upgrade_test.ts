@@ -1,6 +1,7 @@
 /**
- * `mosaic daemon --replace` with executables of two versions, at two places and unpacked side by side: the newer takes over
- * from the older with live runs, and back. MOSAIC_BIN, where set, is the older one.
+ * `mosaic daemon --replace` with executables of two versions, at two places and unpacked side by
+ * side: the newer takes over from the older with live runs, and back. MOSAIC_BIN, where set, is the
+ * older one.
  */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -21,13 +22,26 @@ const STEPS_OF_WAITING = 40;
 
 const directory = Deno.makeTempDirSync();
 const [older, newer] = [`${directory}/older/mosaic`, `${directory}/newer/elsewhere/mosaic`];
-const environment = { MOSAIC_CACHE_DIR: `${directory}/cache`, MOSAIC_PERMISSIONS: "", HOME: directory };
+const environment = {
+  MOSAIC_CACHE_DIR: `${directory}/cache`,
+  MOSAIC_PERMISSIONS: "",
+  HOME: directory,
+};
 
 /** The sources of another version, apart from these. */
 function sourcesOf(version: string): string {
   const root = `${directory}/sources`;
   Deno.mkdirSync(root);
-  const copied = ["src", "docs", "scripts", "proto", "schema", "deno.json", "deno.lock", "dev.lock"];
+  const copied = [
+    "src",
+    "docs",
+    "scripts",
+    "proto",
+    "schema",
+    "deno.json",
+    "deno.lock",
+    "dev.lock",
+  ];
   const done = new Deno.Command("cp", { args: ["-r", ...copied, root], cwd: ROOT }).outputSync();
   assert.ok(done.success);
   Deno.symlinkSync(`${ROOT}node_modules`, `${root}/node_modules`);
@@ -37,16 +51,21 @@ function sourcesOf(version: string): string {
 }
 
 async function build(): Promise<void> {
-  for (const file of [older, newer]) Deno.mkdirSync(file.slice(0, file.lastIndexOf("/")), { recursive: true });
+  for (const file of [older, newer]) {
+    Deno.mkdirSync(file.slice(0, file.lastIndexOf("/")), { recursive: true });
+  }
   const given = Deno.env.get("MOSAIC_BIN");
   if (given === undefined) await buildMosaic(older);
   else Deno.copyFileSync(given, older);
   await buildMosaic(newer, sourcesOf(NEWER));
 }
 
-const versionOf = async (daemon: TestDaemon) => (await daemon.client.unary(Mosaic.method.getHost, {})).version;
+const versionOf = async (daemon: TestDaemon) =>
+  (await daemon.client.unary(Mosaic.method.getHost, {})).version;
 const proxyOf = (daemon: TestDaemon, run: string) =>
-  processesOf(daemon.stateDir).find(({ command }) => command.includes(" proxy ") && command.includes(run));
+  processesOf(daemon.stateDir).find(({ command }) =>
+    command.includes(" proxy ") && command.includes(run)
+  );
 
 /** A daemon of `program` on the other's directory and addresses, which it takes over. */
 async function replace(daemon: TestDaemon, program: string): Promise<TestDaemon> {
@@ -76,7 +95,8 @@ Deno.test("upgrade: executables of two versions take over from each other, and r
       env: environment,
       args: ["--max-runs", "3"],
     });
-    const counting = (steps = STEPS) => configOf({ command: countingWorker({ steps, everySeconds: 0.05 }) });
+    const counting = (steps = STEPS) =>
+      configOf({ command: countingWorker({ steps, everySeconds: 0.05 }) });
     const [steady, paused, orphaned] = [
       await submit(first, counting()),
       await submit(first, counting()),
@@ -107,36 +127,59 @@ Deno.test("upgrade: executables of two versions take over from each other, and r
       assert.equal((await getRun(second, waiting)).state, "INIT");
     });
 
-    await t.step("each version's verbs speak with it, and a second daemon is refused with who is there", async () => {
-      for (const file of [older, newer]) {
-        const { code, stdout, stderr } = await start(file, ["list", "-q", "--state-dir", stateDir], environment);
-        assert.equal(code, 0, stderr);
-        assert.equal(stdout.trim().split("\n").length, 4);
-      }
-      const refused = await start(older, ["daemon", "--state-dir", stateDir], environment);
-      assert.equal(refused.code, 2);
-      assert.match(refused.stderr, new RegExp(`a daemon \\(pid ${second.pid}\\) already uses .*\n.*--replace`));
-    });
+    await t.step(
+      "each version's verbs speak with it, and a second daemon is refused with who is there",
+      async () => {
+        for (const file of [older, newer]) {
+          const { code, stdout, stderr } = await start(file, [
+            "list",
+            "-q",
+            "--state-dir",
+            stateDir,
+          ], environment);
+          assert.equal(code, 0, stderr);
+          assert.equal(stdout.trim().split("\n").length, 4);
+        }
+        const refused = await start(older, ["daemon", "--state-dir", stateDir], environment);
+        assert.equal(refused.code, 2);
+        assert.match(
+          refused.stderr,
+          new RegExp(`a daemon \\(pid ${second.pid}\\) already uses .*\n.*--replace`),
+        );
+      },
+    );
 
-    await t.step("the older file may go: a proxy that dies then is replaced by the newer one's", async () => {
-      Deno.renameSync(older, `${older}.aside`);
-      const proxy = proxyOf(second, orphaned)!;
-      signalProcess(proxy, "SIGKILL");
-      await until(() => ![undefined, proxy.pid].includes(proxyOf(second, orphaned)?.pid), { what: "another proxy" });
-      await goesOn(second, orphaned);
-      Deno.renameSync(`${older}.aside`, older);
-    });
+    await t.step(
+      "the older file may go: a proxy that dies then is replaced by the newer one's",
+      async () => {
+        Deno.renameSync(older, `${older}.aside`);
+        const proxy = proxyOf(second, orphaned)!;
+        signalProcess(proxy, "SIGKILL");
+        await until(() => ![undefined, proxy.pid].includes(proxyOf(second, orphaned)?.pid), {
+          what: "another proxy",
+        });
+        await goesOn(second, orphaned);
+        Deno.renameSync(`${older}.aside`, older);
+      },
+    );
 
     await using third = await replace(second, older);
-    await t.step("and back: all runs end with all of their steps, those that waited too", async () => {
-      assert.equal(await versionOf(third), VERSION);
-      await third.client.unary(Mosaic.method.resumeRun, { run: paused });
-      for (const run of [steady, paused, orphaned, waiting]) {
-        assert.equal((await untilState(third, run, "TERMINATED")).attempt, 1);
-        const stored = (await steps(third, run)).map(({ step_index }) => step_index);
-        assert.deepEqual(stored, Array.from({ length: run === waiting ? STEPS_OF_WAITING : STEPS }, (_, i) => i), run);
-      }
-    });
+    await t.step(
+      "and back: all runs end with all of their steps, those that waited too",
+      async () => {
+        assert.equal(await versionOf(third), VERSION);
+        await third.client.unary(Mosaic.method.resumeRun, { run: paused });
+        for (const run of [steady, paused, orphaned, waiting]) {
+          assert.equal((await untilState(third, run, "TERMINATED")).attempt, 1);
+          const stored = (await steps(third, run)).map(({ step_index }) => step_index);
+          assert.deepEqual(
+            stored,
+            Array.from({ length: run === waiting ? STEPS_OF_WAITING : STEPS }, (_, i) => i),
+            run,
+          );
+        }
+      },
+    );
   } finally {
     await killProcessesOf(directory);
     Deno.removeSync(directory, { recursive: true });

@@ -1,6 +1,7 @@
 /**
- * A daemon, and in its own process, once it is ready, attempts at what it needed only to start. Started by
- * after_start_test.ts under the daemon's plan: the arguments are a JSON of places, then the daemon's own.
+ * A daemon, and in its own process, once it is ready, attempts at what it needed only to start.
+ * Started by after_start_test.ts under the daemon's plan: the arguments are a JSON of places, then
+ * the daemon's own.
  */
 import { Layout } from "../../src/base/layout.ts";
 import { runDaemon } from "../../src/daemon/start/command_line.ts";
@@ -29,7 +30,8 @@ const attempts: Record<string, () => unknown> = {
     Deno.removeSync(`${layout.trainer}/daemon.canary`);
     return true;
   },
-  "run a shell": () => new Deno.Command("/bin/sh", { args: ["-c", ":"] }).outputSync().success || undefined,
+  "run a shell": () =>
+    new Deno.Command("/bin/sh", { args: ["-c", ":"] }).outputSync().success || undefined,
 };
 
 async function outcomeOf(attempt: () => unknown): Promise<string> {

@@ -5,11 +5,15 @@ import type { Outcome, Places } from "./escapes.ts";
 const ESCAPES = new URL("escapes.ts", import.meta.url).pathname;
 
 /** These throw nothing: what they ask for is as if it were not there. */
-export const SILENT: Record<string, Outcome> = { "look at a variable": "nothing", "ask for more": "nothing" };
+export const SILENT: Record<string, Outcome> = {
+  "look at a variable": "nothing",
+  "ask for more": "nothing",
+};
 
 /**
- * What a permission does not hold: the runtime follows links that are there already, below a directory that it grants.
- * It makes none, so they are others' (a worker's); what is served from a run's directory is checked for them by itself.
+ * What a permission does not hold: the runtime follows links that are there already, below a
+ * directory that it grants. It makes none, so they are others' (a worker's); what is served from a
+ * run's directory is checked for them by itself.
  */
 export const FOLLOWED: Record<string, Outcome> = {
   "read through a link inside": "done",
@@ -18,7 +22,15 @@ export const FOLLOWED: Record<string, Outcome> = {
 
 export async function outcomes(flags: string[], places: Places): Promise<Record<string, Outcome>> {
   const out = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-check", "--no-prompt", "--quiet", ...flags, ESCAPES, JSON.stringify(places)],
+    args: [
+      "run",
+      "--no-check",
+      "--no-prompt",
+      "--quiet",
+      ...flags,
+      ESCAPES,
+      JSON.stringify(places),
+    ],
     env: { A_SECRET_OF_SOMEBODY: "hunter2" },
     stdin: "null",
   }).output();
@@ -28,9 +40,17 @@ export async function outcomes(flags: string[], places: Places): Promise<Record<
 }
 
 /** @param known what comes to something else than a refusal */
-export async function assertRefused(flags: string[], places: Places, known: Record<string, Outcome>): Promise<void> {
+export async function assertRefused(
+  flags: string[],
+  places: Places,
+  known: Record<string, Outcome>,
+): Promise<void> {
   for (const [what, outcome] of Object.entries(await outcomes(flags, places))) {
-    assert.equal(outcome, known[what] ?? SILENT[what] ?? "refused", `${what}, under ${flags.join(" ")}`);
+    assert.equal(
+      outcome,
+      known[what] ?? SILENT[what] ?? "refused",
+      `${what}, under ${flags.join(" ")}`,
+    );
   }
   if ("write through a link inside" in known) Deno.removeSync(`${places.outside}/new.txt`);
   assert.equal(Deno.readTextFileSync(`${places.outside}/secret.txt`), "hunter2");

@@ -1,4 +1,7 @@
-/** The flags that the portable executable gives a client, by the very part of its stub that says them. */
+/**
+ * The flags that the portable executable gives a client, by the very part of its stub that says
+ * them.
+ */
 import { clientPermissions } from "../../scripts/compile/client_permissions.ts";
 
 // As the stub is when it comes to this part.
@@ -11,8 +14,13 @@ export interface ClientFlags {
 }
 
 /** @param env all of the environment */
-export function runClientFlags(words: readonly string[], env: Record<string, string>, cwd = "/"): ClientFlags {
-  const script = `${BEFORE}${clientPermissions()}\nflags=$(client_flags "$@") || exit\nprintf '%s\\n' "$flags"`;
+export function runClientFlags(
+  words: readonly string[],
+  env: Record<string, string>,
+  cwd = "/",
+): ClientFlags {
+  const script =
+    `${BEFORE}${clientPermissions()}\nflags=$(client_flags "$@") || exit\nprintf '%s\\n' "$flags"`;
   const { code, stdout, stderr } = new Deno.Command("/bin/sh", {
     args: ["-c", script, "stub", ...words],
     clearEnv: true,
@@ -24,7 +32,11 @@ export function runClientFlags(words: readonly string[], env: Record<string, str
 }
 
 export function clientFlags(words: readonly string[], env: Record<string, string> = {}): string[] {
-  const { code, flags, err } = runClientFlags(words, { PATH: "/usr/bin:/bin", HOME: "/nowhere", ...env });
+  const { code, flags, err } = runClientFlags(words, {
+    PATH: "/usr/bin:/bin",
+    HOME: "/nowhere",
+    ...env,
+  });
   if (code !== 0) throw new Error(`no flags of ${words.join(" ")}: ${err}`);
   return flags;
 }

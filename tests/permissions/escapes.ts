@@ -1,6 +1,6 @@
 /**
- * Tries to get out. Started by escapes_test.ts under the flags of one part of mosaic, with a JSON of places as its argument;
- * prints one JSON object: what each attempt came to.
+ * Tries to get out. Started by escapes_test.ts under the flags of one part of mosaic, with a JSON
+ * of places as its argument; prints one JSON object: what each attempt came to.
  */
 import { giveUpImports } from "../../src/permissions/give_up.ts";
 
@@ -13,7 +13,9 @@ export interface Places {
   port: number;
 }
 
-/** "refused" by the runtime, "nothing" where the answer was empty, "done", or another error's text. */
+/**
+ * "refused" by the runtime, "nothing" where the answer was empty, "done", or another error's text.
+ */
 export type Outcome = "refused" | "nothing" | "done" | string;
 
 const places = JSON.parse(Deno.args[0]!) as Places;
@@ -34,7 +36,9 @@ const attempts: Record<string, () => unknown> = {
   },
   "attach a database outside": async () => {
     const { DatabaseSync } = await import("node:sqlite");
-    new DatabaseSync(":memory:").exec(`ATTACH '${outside}/attached.db' AS other; CREATE TABLE other.t (x)`);
+    new DatabaseSync(":memory:").exec(
+      `ATTACH '${outside}/attached.db' AS other; CREATE TABLE other.t (x)`,
+    );
   },
   "read the own environment as a file": () => Deno.readTextFileSync("/proc/self/environ"),
   "read memory": () => Deno.openSync("/proc/self/mem"),
@@ -42,21 +46,31 @@ const attempts: Record<string, () => unknown> = {
   "connect elsewhere": async () => (await Deno.connect({ hostname: "127.0.0.1", port })).close(),
   "connect elsewhere by node": async () => {
     const net = await import("node:net");
-    await new Promise<void>((resolve, reject) => net.connect(port, "127.0.0.1", resolve).on("error", reject));
+    await new Promise<void>((resolve, reject) =>
+      net.connect(port, "127.0.0.1", resolve).on("error", reject)
+    );
   },
   "fetch from elsewhere": () => fetch(`http://127.0.0.1:${port}/`),
-  "send a datagram": () => Deno.listenDatagram({ transport: "udp", hostname: "0.0.0.0", port: 0 }).close(),
+  "send a datagram": () =>
+    Deno.listenDatagram({ transport: "udp", hostname: "0.0.0.0", port: 0 }).close(),
   "listen on every address": () => Deno.listen({ hostname: "0.0.0.0", port: 0 }).close(),
   "look up a name": () => Deno.resolveDns("example.com", "A"),
   "run a program": () => new Deno.Command("/usr/bin/id").outputSync(),
-  "run the runtime again": () => new Deno.Command(Deno.execPath(), { args: ["--version"] }).outputSync(),
-  "run a shell by another name": () => new Deno.Command("/bin/bash", { args: ["-c", ":"] }).outputSync(),
+  "run the runtime again": () =>
+    new Deno.Command(Deno.execPath(), { args: ["--version"] }).outputSync(),
+  "run a shell by another name": () =>
+    new Deno.Command("/bin/bash", { args: ["-c", ":"] }).outputSync(),
   "hand the loader a library": () =>
-    new Deno.Command("/bin/sh", { args: ["-c", ":"], clearEnv: true, env: { LD_PRELOAD: `${outside}/x.so` } })
+    new Deno.Command("/bin/sh", {
+      args: ["-c", ":"],
+      clearEnv: true,
+      env: { LD_PRELOAD: `${outside}/x.so` },
+    })
       .outputSync(),
   "signal another process": () => Deno.kill(Deno.ppid, "SIGCONT"),
   "load a native library": () => Deno.dlopen("/lib/x86_64-linux-gnu/libc.so.6", {}),
-  "load a native module": async () => (await import("node:module")).createRequire("file:///")(`${outside}/x.node`),
+  "load a native module": async () =>
+    (await import("node:module")).createRequire("file:///")(`${outside}/x.node`),
   "import code from a host": async () => {
     await import(["https://jsr", "io/@std/assert/mod.ts"].join("."));
   },

@@ -19,7 +19,16 @@ Deno.test("escapes: everything that is not planned is refused", async (t) => {
     JSON.stringify({ daemonJson: `${places.inside}/trainer/daemon.json` }),
   );
   const daemon = ["--state-dir", places.inside, "--listen", "127.0.0.1:7", "--http", "127.0.0.1:8"];
-  const proxy = ["--target", `unix:${places.inside}/d.sock`, "--run-id", "R", "--run-dir", runDir, "--", "sh"];
+  const proxy = [
+    "--target",
+    `unix:${places.inside}/d.sock`,
+    "--run-id",
+    "R",
+    "--run-dir",
+    runDir,
+    "--",
+    "sh",
+  ];
   const parts: [string, string[], Places, Record<string, Outcome>][] = [
     [
       "daemon",
@@ -34,7 +43,12 @@ Deno.test("escapes: everything that is not planned is refused", async (t) => {
       { ...places, inside: runDir },
       FOLLOWED,
     ],
-    ["client", clientFlags(["list", "--target", "127.0.0.1:7", "--state-dir", places.inside]), places, {}],
+    [
+      "client",
+      clientFlags(["list", "--target", "127.0.0.1:7", "--state-dir", places.inside]),
+      places,
+      {},
+    ],
   ];
   try {
     for (const [name, flags, where, known] of parts) {
@@ -49,8 +63,14 @@ Deno.test("escapes: everything that is not planned is refused", async (t) => {
         "run a program",
         "look at a variable",
       ]
-        .concat(["read through a link inside", "load a native library", "read the own environment as a file"]);
-      for (const what of real) assert.ok(["done", "nothing"].includes(found[what]!), `${what}: ${found[what]}`);
+        .concat([
+          "read through a link inside",
+          "load a native library",
+          "read the own environment as a file",
+        ]);
+      for (const what of real) {
+        assert.ok(["done", "nothing"].includes(found[what]!), `${what}: ${found[what]}`);
+      }
     });
   } finally {
     listener.close();

@@ -1,4 +1,7 @@
-/** A daemon and its proxies at work under exactly the permissions planned for them, and clients under theirs. */
+/**
+ * A daemon and its proxies at work under exactly the permissions planned for them, and clients
+ * under theirs.
+ */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
 import { planFor } from "../../src/permissions/part_plan.ts";
@@ -17,8 +20,13 @@ async function withDaemon(body: (daemon: TestDaemon) => Promise<void>): Promise<
   const args = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
   const flags = flagsOf(await planFor("daemon", ["--state-dir", stateDir, ...args], realWorld()));
   try {
-    // Output of the harness goes into the state directory by the shell around it, not by the daemon.
-    await using daemon = await TestDaemon.start({ stateDir, args, program: [...RUNTIME, ...flags, MAIN] });
+    // Output of the harness goes into the state directory by the shell around it, not by the
+    // daemon.
+    await using daemon = await TestDaemon.start({
+      stateDir,
+      args,
+      program: [...RUNTIME, ...flags, MAIN],
+    });
     await body(daemon);
   } finally {
     await Deno.remove(stateDir, { recursive: true });
@@ -43,7 +51,10 @@ Deno.test("under their plans: a run is submitted, carried out, looked at and rea
     const script = 'echo "$LD_LIBRARY_PATH $SEED" >&2; exec "$0" "$@"';
     Deno.writeTextFileSync(
       config,
-      configOf({ command: ["/bin/sh", "-c", script, ...countingWorker({ steps: 20 })], environment }),
+      configOf({
+        command: ["/bin/sh", "-c", script, ...countingWorker({ steps: 20 })],
+        environment,
+      }),
     );
     const at = ["--state-dir", daemon.stateDir];
     const submitted = await mosaic("submit", config, "--follow", ...at);
@@ -55,11 +66,27 @@ Deno.test("under their plans: a run is submitted, carried out, looked at and rea
     assert.equal(logs.out.trim(), "/opt/cuda lib 7");
     const steps = await mosaic("steps", id, ...at, "-o", "jsonl");
     assert.equal(steps.out.trim().split("\n").length, 20);
-    const exported = await mosaic("export", id, "--format", "csv", "--out", `${daemon.stateDir}/out`, ...at);
+    const exported = await mosaic(
+      "export",
+      id,
+      "--format",
+      "csv",
+      "--out",
+      `${daemon.stateDir}/out`,
+      ...at,
+    );
     assert.equal(exported.code, 0, exported.err);
     const worker = `${daemon.stateDir}/worker.sh`;
     Deno.writeTextFileSync(worker, '#!/bin/sh\necho "$SEED $BY_NAME" >&2\n', { mode: 0o755 });
-    const ran = await mosaic("run", "-eSEED=8", "--env=BY_NAME", "-fn", "short options", ...at, worker);
+    const ran = await mosaic(
+      "run",
+      "-eSEED=8",
+      "--env=BY_NAME",
+      "-fn",
+      "short options",
+      ...at,
+      worker,
+    );
     assert.equal(ran.code, 0, ran.out + ran.err);
     const said = await mosaic("logs", "short options", "--stderr", ...at);
     assert.equal(said.out.trim(), "8 nine");
@@ -70,9 +97,13 @@ Deno.test("under their plans: a run is submitted, carried out, looked at and rea
 
 Deno.test("under their plans: signals reach workers, a dead proxy is replaced, its flags are its own run's", async () => {
   await withDaemon(async (daemon) => {
-    const id = await submit(daemon, configOf({ command: ["/bin/sh", "-c", "while :; do echo '{}'; sleep 0.2; done"] }));
+    const id = await submit(
+      daemon,
+      configOf({ command: ["/bin/sh", "-c", "while :; do echo '{}'; sleep 0.2; done"] }),
+    );
     await untilState(daemon, id, "READY", "EXECUTING");
-    const proxy = () => processesOf(daemon.stateDir).find(({ command }) => command.includes(" proxy --target"));
+    const proxy = () =>
+      processesOf(daemon.stateDir).find(({ command }) => command.includes(" proxy --target"));
     const first = await until(proxy, { what: "the proxy" });
     const { directory } = await getRun(daemon, id);
     assert.ok(first.command.includes(`${directory} --allow-net`), first.command);
@@ -98,8 +129,16 @@ Deno.test("a permission that is missing is named in one line, with its flag", as
       ["submit", "/etc/hostname", "--target", "127.0.0.1:9"],
       /not permitted to read \/etc\/hostname; --allow-read=/,
     ],
-    [[], ["list", "--target", "127.0.0.1:9"], /not permitted to connect to .*127.0.0.1:9; --allow-net=127.0.0.1:9/],
-    [["--allow-sys=hostname,uid"], ["daemon", "--state-dir", "/x"], /not permitted to write to \/x; --allow-write=\/x/],
+    [
+      [],
+      ["list", "--target", "127.0.0.1:9"],
+      /not permitted to connect to .*127.0.0.1:9; --allow-net=127.0.0.1:9/,
+    ],
+    [
+      ["--allow-sys=hostname,uid"],
+      ["daemon", "--state-dir", "/x"],
+      /not permitted to write to \/x; --allow-write=\/x/,
+    ],
   ];
   for (const [flags, words, expected] of cases) {
     const out = await new Deno.Command(Deno.execPath(), {
@@ -126,7 +165,10 @@ Deno.test("without a plan: a part says which of its options is wrong, whatever i
     ];
     for (const [line, says] of lines) {
       const words = line.split(" ");
-      const { code, err } = await mosaic(...words, ...(words[0] === "daemon" ? ["--state-dir", directory] : []));
+      const { code, err } = await mosaic(
+        ...words,
+        ...(words[0] === "daemon" ? ["--state-dir", directory] : []),
+      );
       assert.deepEqual([code, says.test(err)], [2, true], `${line}: ${code} ${err}`);
     }
   } finally {

@@ -1,4 +1,7 @@
-/** The permission sets of deno.json: what they grant, and daemon, proxy and client at work under them. */
+/**
+ * The permission sets of deno.json: what they grant, and daemon, proxy and client at work under
+ * them.
+ */
 import assert from "node:assert/strict";
 import { bundle } from "../../scripts/compile/build.ts";
 import {
@@ -27,7 +30,8 @@ const RUN_ROOTS = BASE_DIRS.map((name) => `${STATE}/trainer/${name}`);
 const world: World = {
   cwd: "/",
   env: () => undefined,
-  envNames: () => ["MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"],
+  envNames:
+    () => ["MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"],
   readText: (path) => path.endsWith("daemon.json") ? JSON.stringify({ socket: SOCKET }) : undefined,
   resolve: () => Promise.resolve([]),
 };
@@ -36,7 +40,9 @@ const world: World = {
 function allowed(entry: unknown): readonly string[] | "all" {
   if (entry === true) return "all";
   if (Array.isArray(entry)) return entry.map(String);
-  return typeof entry === "object" && entry !== null && "allow" in entry ? allowed(entry.allow) : [];
+  return typeof entry === "object" && entry !== null && "allow" in entry
+    ? allowed(entry.allow)
+    : [];
 }
 
 function permissionsOfSet(set: Record<string, unknown>): Permissions {
@@ -67,7 +73,10 @@ Deno.test("sets: they grant what a host's service needs, and next to nothing bey
       // A working directory elsewhere is not observed.
       (await Promise.all(
         RUN_ROOTS.map((root) =>
-          planFor("proxy", ["--run-id", "R", "--run-dir", `${root}/R`], { ...world, cwd: `${root}/R` })
+          planFor("proxy", ["--run-id", "R", "--run-dir", `${root}/R`], {
+            ...world,
+            cwd: `${root}/R`,
+          })
         ),
       )).reduce(together),
       permissions({
@@ -83,7 +92,11 @@ Deno.test("sets: they grant what a host's service needs, and next to nothing bey
       const granted = permissionsOfSet(config.permissions[name]);
       assert.deepEqual(without(needed, granted), permissions(), "missing");
       assert.deepEqual(without(granted, needed), beyond, "more than needed");
-      assert.deepEqual(together(granted, granted), granted, "sorted, and no entry that another one covers");
+      assert.deepEqual(
+        together(granted, granted),
+        granted,
+        "sorted, and no entry that another one covers",
+      );
     });
   }
 });
@@ -105,16 +118,30 @@ Deno.test("sets: daemon, proxy and client at work under them, and everything els
   const configFile = `${directory}/deno.json`;
   Deno.writeTextFileSync(configFile, `{"unstable": ["net"], "permissions": ${moved}}`);
   Deno.mkdirSync(`${directory}/app`);
-  for (const [name, text] of bundle("src/main.ts")) Deno.writeTextFileSync(`${directory}/app/${name}`, text);
+  for (const [name, text] of bundle("src/main.ts")) {
+    Deno.writeTextFileSync(`${directory}/app/${name}`, text);
+  }
   const under = (set: string) => ["--config", configFile, "--no-lock", `-P=${set}`];
   const program = (
     set: string,
-  ) => [Deno.execPath(), "run", "--quiet", "--no-prompt", ...under(set), `${directory}/app/main.js`];
+  ) => [
+    Deno.execPath(),
+    "run",
+    "--quiet",
+    "--no-prompt",
+    ...under(set),
+    `${directory}/app/main.js`,
+  ];
 
   const places = makePlaces(directory, listener.addr.port);
   const runs = `${places.inside}/trainer/runs`;
   Deno.mkdirSync(runs, { recursive: true });
-  const mosaic = async (set: string, words: string[], input = "", env: Record<string, string> = {}) => {
+  const mosaic = async (
+    set: string,
+    words: string[],
+    input = "",
+    env: Record<string, string> = {},
+  ) => {
     const child = new Deno.Command(program(set)[0]!, {
       args: [...program(set).slice(1), ...words],
       ...{ stdin: "piped", stdout: "piped", stderr: "piped" },
@@ -135,7 +162,11 @@ Deno.test("sets: daemon, proxy and client at work under them, and everything els
     });
     const at = ["--state-dir", places.inside];
     await t.step("a run is submitted, carried out and read", async () => {
-      const id = await mosaic("client", ["submit", "-", ...at], configOf({ command: countingWorker({ steps: 20 }) }));
+      const id = await mosaic(
+        "client",
+        ["submit", "-", ...at],
+        configOf({ command: countingWorker({ steps: 20 }) }),
+      );
       await mosaic("client", ["wait", id, ...at]);
       const steps = await mosaic("client", ["steps", id, "-o", "jsonl", ...at]);
       assert.equal(steps.split("\n").length, 20);
@@ -155,12 +186,22 @@ Deno.test("sets: daemon, proxy and client at work under them, and everything els
         const { directory } = await untilState(daemon, id, "HANDSHAKE");
         assert.ok(directory.endsWith(`/trainer/${base}/${id}`), directory);
         const target = ["--target", `127.0.0.1:${page}`];
-        await mosaic("proxy", ["proxy", ...target, "--run-id", id, "--run-dir", directory, "--", "true"]);
+        await mosaic("proxy", [
+          "proxy",
+          ...target,
+          "--run-id",
+          id,
+          "--run-dir",
+          directory,
+          "--",
+          "true",
+        ]);
         await untilState(daemon, id, "TERMINATED");
         assert.equal((await getRun(daemon, id)).outcome, "succeeded");
       });
     }
-    // The proxy's set has the worker's whole environment: without a daemon's start file the proxy hands it on.
+    // The proxy's set has the worker's whole environment: without a daemon's start file the proxy
+    // hands it on.
     Deno.symlinkSync(places.outside, `${runs}/link`);
     const inRuns = { ...places, inside: runs };
     await t.step(

@@ -1,6 +1,11 @@
 /** Decisions about records, as tables. */
 import { strict as assert } from "node:assert";
-import { changedWords, changesSince, fileDifferences, packageDifferences } from "../../src/provenance/changes.ts";
+import {
+  changedWords,
+  changesSince,
+  fileDifferences,
+  packageDifferences,
+} from "../../src/provenance/changes.ts";
 import type { CodeFile, CodeRecord } from "../../src/provenance/code_record.ts";
 import { differingLines } from "../../src/provenance/compared_diffs.ts";
 import { partsOf } from "../../src/provenance/diff_parts.ts";
@@ -17,7 +22,15 @@ function record(
   return {
     cwd: "/r/sub",
     git: {
-      ...{ root: "/r", commit, branch: "main", remote: null, left_out: [], masked: [], diff_sha256: null },
+      ...{
+        root: "/r",
+        commit,
+        branch: "main",
+        remote: null,
+        left_out: [],
+        masked: [],
+        diff_sha256: null,
+      },
       files: files.map(([path, change, letter]) => ({ path, change, sha256: hash(letter) })),
     },
     words: words.map(([path, letter]) => ({ path, sha256: hash(letter) })),
@@ -26,22 +39,35 @@ function record(
 }
 
 Deno.test("changes since the submission: source files that the run reads, not what other runs write", () => {
-  const before = record([["a.py", "modified", "1"], ["new.py", "untracked", "2"], ["log.txt", "untracked", "3"]], [[
+  const before = record([["a.py", "modified", "1"], ["new.py", "untracked", "2"], [
+    "log.txt",
+    "untracked",
+    "3",
+  ]], [[
     "../a.py",
     "1",
   ]]);
   const table: [CodeRecord, string[]][] = [
     [before, []],
-    [record([["a.py", "modified", "9"], ["new.py", "untracked", "2"]], [["../a.py", "9"]]), ["a.py"]],
+    [record([["a.py", "modified", "9"], ["new.py", "untracked", "2"]], [["../a.py", "9"]]), [
+      "a.py",
+    ]],
     [record([["new.py", "untracked", "2"]], [["../a.py", "1"]]), ["a.py"]],
-    [record([["a.py", "modified", "1"], ["new.py", "untracked", "8"]], [["../a.py", "1"]]), ["new.py"]],
+    [record([["a.py", "modified", "1"], ["new.py", "untracked", "8"]], [["../a.py", "1"]]), [
+      "new.py",
+    ]],
     [record([["a.py", "modified", "1"]], [["../a.py", "1"]]), ["new.py"]],
     [
-      record([...before.git!.files.map((f): [string, CodeFile["change"], string] => [f.path, f.change, f.sha256[0]!]), [
-        "out.py",
-        "untracked",
-        "7",
-      ]], [["../a.py", "1"]]),
+      record([
+        ...before.git!.files.map((
+          f,
+        ): [string, CodeFile["change"], string] => [f.path, f.change, f.sha256[0]!]),
+        [
+          "out.py",
+          "untracked",
+          "7",
+        ],
+      ], [["../a.py", "1"]]),
       [],
     ],
     [record([], [["../a.py", "1"]], hash("d").slice(24)), ["commit ccccccccc..ddddddddd"]],
@@ -55,7 +81,9 @@ Deno.test("changes since the submission: source files that the run reads, not wh
 Deno.test("diffs: parts by their files, also with names that git quotes", () => {
   const header = (name: string) => `diff --git a/${name} b/${name}\n`;
   const diff =
-    `${header("a b.py")}index 1..2 100644\n--- a/a b.py\t\n+++ b/a b.py\t\n@@ -1 +1 @@\n-diff --git a/x b/x\n+y\n` +
+    `${
+      header("a b.py")
+    }index 1..2 100644\n--- a/a b.py\t\n+++ b/a b.py\t\n@@ -1 +1 @@\n-diff --git a/x b/x\n+y\n` +
     `diff --git "a/\\303\\251\\n.py" "b/\\303\\251\\n.py"\ndeleted file mode 100644\n--- "a/\\303\\251\\n.py"\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n` +
     `${header("run.sh")}old mode 100644\nnew mode 100755\n` +
     `${header("d.bin")}index 1..2 100644\nBinary files a/d.bin and b/d.bin differ\n`;
@@ -67,14 +95,24 @@ Deno.test("diffs: parts by their files, also with names that git quotes", () => 
   ]);
   assert.equal(partsOf(diff).map(({ text }) => text).join(""), diff);
   const bytes = (text: string) => new TextEncoder().encode(text);
-  const part = (line: string) => `${header("a.py")}--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n x\n${line}\n`;
-  assert.deepEqual(differingLines(bytes(part("+lr = 1")), bytes(part("+lr = 2"))), ["a.py", "< +lr = 1", "> +lr = 2"]);
+  const part = (line: string) =>
+    `${header("a.py")}--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n x\n${line}\n`;
+  assert.deepEqual(differingLines(bytes(part("+lr = 1")), bytes(part("+lr = 2"))), [
+    "a.py",
+    "< +lr = 1",
+    "> +lr = 2",
+  ]);
   assert.deepEqual(differingLines(bytes(diff), bytes(diff)), []);
 });
 
 Deno.test("packages: by the names of their metadata, normalized, and addresses without credentials", () => {
   const { packages, sources } = packagesOf(
-    ["ruamel.yaml-0.18.6.dist-info", "Foo_Bar-1.0-py3.11-linux-x86_64.egg-info", "_distutils_hack", "x.dist-info"],
+    [
+      "ruamel.yaml-0.18.6.dist-info",
+      "Foo_Bar-1.0-py3.11-linux-x86_64.egg-info",
+      "_distutils_hack",
+      "x.dist-info",
+    ],
     ["python-3.11.5-h955ad1f_0.json", "numpy-base-1.26.4-py311hf175353_0.json", "history"],
     [
       'ruamel.yaml-0.18.6.dist-info {"url":"https://u:p@example.org/r","vcs_info":{"vcs":"git","commit_id":"abc"}}',
@@ -111,7 +149,16 @@ Deno.test("untracked files: text within bounds; others are named with the reason
     file("fifo", 0, "fifo"),
     ...Array.from({ length: 6 }, (_, i) => file(`${i}.txt`, 1 << 20)),
   ]);
-  assert.deepEqual(taken, ["a.py", "empty.py", "tokenizer.py", "auth_token.py", "0.txt", "1.txt", "2.txt", "3.txt"]);
+  assert.deepEqual(taken, [
+    "a.py",
+    "empty.py",
+    "tokenizer.py",
+    "auth_token.py",
+    "0.txt",
+    "1.txt",
+    "2.txt",
+    "3.txt",
+  ]);
   assert.deepEqual(leftOut.map(({ path, why }) => `${path}: ${why}`), [
     "secret_token: its name says that it holds secrets",
     "keys/id_ed25519: its name says that it holds secrets",
@@ -121,6 +168,10 @@ Deno.test("untracked files: text within bounds; others are named with the reason
     "4.txt: more than 5 MiB together",
     "5.txt: more than 5 MiB together",
   ]);
-  assert.deepEqual(untrackedOf("12 regular file a\nb c.py"), { path: "a\nb c.py", bytes: 12, kind: "regular file" });
+  assert.deepEqual(untrackedOf("12 regular file a\nb c.py"), {
+    path: "a\nb c.py",
+    bytes: 12,
+    kind: "regular file",
+  });
   assert.equal(untrackedOf("12 regular file \ufffd.py"), undefined);
 });

@@ -10,7 +10,12 @@ async function collected(cwd: string, command: string[], env: Record<string, str
     command,
     { PATH: "/usr/bin:/bin", HOME: "/nonexistent", ...env },
     (script, words, scriptEnv) =>
-      runProgram(["/bin/sh", "-c", script, ...words], { env: scriptEnv, cwd, limitMs: 30_000, group: true }),
+      runProgram(["/bin/sh", "-c", script, ...words], {
+        env: scriptEnv,
+        cwd,
+        limitMs: 30_000,
+        group: true,
+      }),
   );
   // What the daemon accepts.
   checkedCode(JSON.stringify(found.code));
@@ -26,8 +31,16 @@ Deno.test("code: commit, branch, remote without credentials, changes that can be
   repo.write(".gitignore", "runs/\n");
   repo.git("add", ".");
   repo.git("commit", "-qm", "first");
-  repo.git("remote", "add", "origin", "https://user:secret-pass@example.org/o/r.git?token=abcdefgh");
-  Deno.writeFileSync(`${repo.directory}/train.py`, Uint8Array.from([0x61, 0x3d, 0xe9, 10, 0x20, 10]));
+  repo.git(
+    "remote",
+    "add",
+    "origin",
+    "https://user:secret-pass@example.org/o/r.git?token=abcdefgh",
+  );
+  Deno.writeFileSync(
+    `${repo.directory}/train.py`,
+    Uint8Array.from([0x61, 0x3d, 0xe9, 10, 0x20, 10]),
+  );
   Deno.removeSync(`${repo.directory}/gone.py`);
   repo.write("data.bin", "\0\0changed");
   repo.write("lib/new file.py", "caf\u00e9 = 1\nno newline at the end");
@@ -48,7 +61,12 @@ Deno.test("code: commit, branch, remote without credentials, changes that can be
     "modified train.py",
     "untracked lib/new file.py",
   ]);
-  assert.deepEqual(git.left_out.map(({ path }) => path).sort(), [".env", "data.bin", "link.py", "weights.pt"]);
+  assert.deepEqual(git.left_out.map(({ path }) => path).sort(), [
+    ".env",
+    "data.bin",
+    "link.py",
+    "weights.pt",
+  ]);
   assert.deepEqual(git.masked, []);
   assert.deepEqual(code.words.map(({ path }) => path), ["../train.py"]);
   assert.deepEqual(code.problems, []);
@@ -62,7 +80,10 @@ Deno.test("code: commit, branch, remote without credentials, changes that can be
   copy.git("apply", patch);
   Deno.removeSync(patch);
   for (const path of ["train.py", "lib/new file.py"]) {
-    assert.deepEqual(Deno.readFileSync(`${copy.directory}/${path}`), Deno.readFileSync(`${repo.directory}/${path}`));
+    assert.deepEqual(
+      Deno.readFileSync(`${copy.directory}/${path}`),
+      Deno.readFileSync(`${repo.directory}/${path}`),
+    );
   }
   assert.throws(() => Deno.statSync(`${copy.directory}/gone.py`), Deno.errors.NotFound);
 });
@@ -77,16 +98,25 @@ Deno.test("code: secrets in changes are masked, and the rest of the lines stays"
     `x = 1\nAPI_KEY = "0123456789abcdef"\npad_token = eos_token\ndef f(token: str, api_key=None): pass\n` +
       `url = "postgres://me:hunter22@db/x"\nhf = "hf_abcdefghijklmnopqrst"\n`,
   );
-  repo.write("conf.yaml", "tokens: 5\nwandb_api_key: a1b2c3d4e5f6a7b8c9d0e1f2 # mine\ntoken_file: /home/me/token\n");
+  repo.write(
+    "conf.yaml",
+    "tokens: 5\nwandb_api_key: a1b2c3d4e5f6a7b8c9d0e1f2 # mine\ntoken_file: /home/me/token\n",
+  );
   const { code, diff } = await collected(repo.directory, ["/bin/true"]);
   const text = new TextDecoder().decode(diff);
   assert.deepEqual(code.git!.masked, ["a.py", "conf.yaml"]);
-  assert.ok(text.includes("+tokens: 5\n+wandb_api_key: ******** # mine\n+token_file: /home/me/token\n"), text);
+  assert.ok(
+    text.includes("+tokens: 5\n+wandb_api_key: ******** # mine\n+token_file: /home/me/token\n"),
+    text,
+  );
   for (const secret of ["0123456789abcdef", "hunter22", "hf_abcdefghijklmnopqrst", "a1b2c3d4"]) {
     assert.ok(!text.includes(secret), text);
   }
   assert.ok(text.includes('+API_KEY = "********"'), text);
-  assert.ok(text.includes("+pad_token = eos_token\n+def f(token: str, api_key=None): pass\n"), text);
+  assert.ok(
+    text.includes("+pad_token = eos_token\n+def f(token: str, api_key=None): pass\n"),
+    text,
+  );
 });
 
 Deno.test("code: an untrusted repository runs no program", async () => {
@@ -124,7 +154,9 @@ Deno.test("code: an untrusted repository runs no program", async () => {
   Deno.copyFileSync(trap, `${repo.directory}/git`);
   Deno.mkdirSync(`${repo.directory}/.git/info`, { recursive: true });
   repo.write(".git/info/attributes", "* filter=evil diff=evil\n");
-  const { code } = await collected(repo.directory, ["./trap.sh"], { PATH: `${repo.directory}:/usr/bin:/bin` });
+  const { code } = await collected(repo.directory, ["./trap.sh"], {
+    PATH: `${repo.directory}:/usr/bin:/bin`,
+  });
   assert.ok(code.git!.files.some(({ path, change }) => path === "a.txt" && change === "modified"));
   assert.ok(code.git!.files.some(({ path, change }) => path === "b.txt" && change === "untracked"));
   assert.throws(() => Deno.statSync(`${repo.directory}/SPRUNG`), Deno.errors.NotFound);
@@ -149,18 +181,29 @@ Deno.test("code: packages of the command's environment, without running its inte
       JSON.stringify({ url: "file:///home/u/lib", dir_info: { editable: true } }),
     );
     Deno.mkdirSync(`${place}/venv/bin`);
-    Deno.writeTextFileSync(`${place}/venv/bin/python`, `#!/bin/sh\ntouch '${place}/SPRUNG'\n`, { mode: 0o755 });
+    Deno.writeTextFileSync(`${place}/venv/bin/python`, `#!/bin/sh\ntouch '${place}/SPRUNG'\n`, {
+      mode: 0o755,
+    });
     Deno.writeTextFileSync(`${place}/venv/pyvenv.cfg`, "home = /usr/bin\nversion = 3.11.9\n");
     const { code, environment } = await collected(place, [`${place}/venv/bin/python`, "-c", "1"]);
     assert.equal(code.git, null);
-    assert.deepEqual(environment.packages, [["gym", "0.26.2"], ["my-lib", "0.1"], ["numpy", "1.26.4"], [
+    assert.deepEqual(environment.packages, [["gym", "0.26.2"], ["my-lib", "0.1"], [
+      "numpy",
+      "1.26.4",
+    ], [
       "torch",
       "2.3.0+cu121",
     ]]);
     assert.deepEqual(environment.sources, { "my-lib": "file:///home/u/lib (editable)" });
-    assert.deepEqual(environment.interpreter, { path: `${place}/venv/bin/python`, version: "3.11.9" });
+    assert.deepEqual(environment.interpreter, {
+      path: `${place}/venv/bin/python`,
+      version: "3.11.9",
+    });
     assert.throws(() => Deno.statSync(`${place}/SPRUNG`), Deno.errors.NotFound);
-    assert.ok(!tellsSomething(await collected(place, ["/bin/sleep", "1"])), "a command without code");
+    assert.ok(
+      !tellsSomething(await collected(place, ["/bin/sleep", "1"])),
+      "a command without code",
+    );
   } finally {
     Deno.removeSync(place, { recursive: true });
   }

@@ -1,4 +1,7 @@
-/** A repository of a test, with a learner whose curve depends on its code, its arguments and nothing else. */
+/**
+ * A repository of a test, with a learner whose curve depends on its code, its arguments and nothing
+ * else.
+ */
 export interface Repository extends AsyncDisposable {
   directory: string;
   write(path: string, text: string): void;
@@ -20,7 +23,8 @@ const GIT_ENV = {
 export function repository(): Repository {
   const directory = Deno.realPathSync(Deno.makeTempDirSync({ prefix: "mosaic-repository-" }));
   const git = (...args: string[]) => {
-    const { code, stdout, stderr } = new Deno.Command("git", { args, cwd: directory, env: GIT_ENV }).outputSync();
+    const { code, stdout, stderr } = new Deno.Command("git", { args, cwd: directory, env: GIT_ENV })
+      .outputSync();
     const decoder = new TextDecoder();
     if (code !== 0) throw new Error(`git ${args.join(" ")}: ${decoder.decode(stderr)}`);
     return decoder.decode(stdout).trim();
@@ -40,7 +44,10 @@ export function repository(): Repository {
   };
 }
 
-/** A seeded search for 3.0 in sh and awk: prints a JSON line a step. `OPTIMUM` is in a file of its own. */
+/**
+ * A seeded search for 3.0 in sh and awk: prints a JSON line a step. `OPTIMUM` is in a file of its
+ * own.
+ */
 export const LEARNER = `#!/bin/sh
 # learn.sh --lr LR --seed SEED
 . ./target.sh

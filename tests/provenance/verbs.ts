@@ -15,14 +15,18 @@ export interface Said {
 export async function mosaic(daemon: TestDaemon, args: string[], codes = [0]): Promise<Said> {
   const world = fakeWorld({}, {
     connect: () => Promise.resolve(connect({ target: daemon.target })),
-    runScript: (script, words, options) => runProgram(["/bin/sh", "-c", script, ...words], { ...options, group: true }),
+    runScript: (script, words, options) =>
+      runProgram(["/bin/sh", "-c", script, ...words], { ...options, group: true }),
     env: (name) => ({ PATH: "/usr/bin:/bin", HOME: "/nonexistent" })[name],
     variables: () => ({ PATH: "/usr/bin:/bin" }),
     now: () => Date.now(),
   });
   const code = await runCli(args, world);
   const said = { code, out: world.stdout(), err: world.stderr() };
-  assert.ok(codes.includes(code), `mosaic ${args.join(" ")} exited with ${code}: ${said.err}${said.out}`);
+  assert.ok(
+    codes.includes(code),
+    `mosaic ${args.join(" ")} exited with ${code}: ${said.err}${said.out}`,
+  );
   return said;
 }
 

@@ -45,9 +45,22 @@ Deno.test("batch: counts and samples what is no record", () => {
 
 Deno.test("batch: objects of processes that printed at once are each a record", () => {
   const step = (n: number) => `{"type":"step","step_index":${n},"reward":NaN}`;
-  const lines = Lines.of(step(1) + step(2), "", "", `${step(3)} {"step":4,"loss":2}{"type":"episode"}`, step(5) + "x");
-  const { message, steps, eventKinds } = buildBatch({ from: 0, to: 9, lines, overlong: 0 }, { context: CONTEXT });
-  assert.deepEqual([steps, eventKinds, message.malformedLines, message.otherLines], [3, ["metrics"], 1n, 0n]);
+  const lines = Lines.of(
+    step(1) + step(2),
+    "",
+    "",
+    `${step(3)} {"step":4,"loss":2}{"type":"episode"}`,
+    step(5) + "x",
+  );
+  const { message, steps, eventKinds } = buildBatch({ from: 0, to: 9, lines, overlong: 0 }, {
+    context: CONTEXT,
+  });
+  assert.deepEqual([steps, eventKinds, message.malformedLines, message.otherLines], [
+    3,
+    ["metrics"],
+    1n,
+    0n,
+  ]);
   assert.equal(JSON.parse(new TextDecoder().decode(message.episodesJson)).length, 1);
 });
 
@@ -57,7 +70,9 @@ Deno.test("batch: lines that are alike become the block that their records becom
       i % 50 === 7 ? '"é"' : `[${i / 7}, ${Math.fround(i / 3)}]`,
       i % 9 ? "" : ',"q":"\\u0000"',
     ];
-    return `{"type":"step","step":${i % 40},"action":${i % 3},"observation":${observation},"reward":${i / 4}${info}}`;
+    return `{"type":"step","step":${i % 40},"action":${
+      i % 3
+    },"observation":${observation},"reward":${i / 4}${info}}`;
   });
   const strings = new StepColumnsBuilder<string, string[]>(() => []);
   for (const text of texts) {
@@ -72,16 +87,21 @@ Deno.test("batch: lines that are alike become the block that their records becom
 Deno.test("batch: steps are a block where there are enough and the daemon takes blocks of this form, else columns", () => {
   const lines = (n: number, agent = (_: number) => "a") =>
     Lines.of(
-      ...Array.from({ length: n }, (_, i) => `{"type":"step","step":${i},"agent_id":"${agent(i)}","reward":0.5}`),
+      ...Array.from({ length: n }, (_, i) =>
+        `{"type":"step","step":${i},"agent_id":"${agent(i)}","reward":0.5}`),
     );
   const built = (its: Lines, sealedForm: string) =>
-    buildBatch({ from: 0, to: 1, lines: its, overlong: 0 }, { context: CONTEXT, sealedForm }).message;
+    buildBatch({ from: 0, to: 1, lines: its, overlong: 0 }, { context: CONTEXT, sealedForm })
+      .message;
   const block = built(lines(300), SEALED_FORM);
   assert.equal(block.sealedSteps?.n, 300);
   assert.equal(block.stepsJson?.length, 0);
   const several = lines(300, (i) => `agent_${i % 2}`);
-  const large = (mib: number) => Lines.of(`{"type":"step","observation":"${"x".repeat(mib << 20)}"}`);
-  assert.ok(checked(sealedOf(create(SealedStepsSchema, built(large(7), SEALED_FORM).sealedSteps!))));
+  const large = (mib: number) =>
+    Lines.of(`{"type":"step","observation":"${"x".repeat(mib << 20)}"}`);
+  assert.ok(
+    checked(sealedOf(create(SealedStepsSchema, built(large(7), SEALED_FORM).sealedSteps!))),
+  );
   for (
     const message of [
       built(lines(300), ""),
@@ -98,7 +118,9 @@ Deno.test("batch: steps are a block where there are enough and the daemon takes 
 });
 
 Deno.test("batch: an overlong line and a record too large for a message are counted as malformed", () => {
-  const skipped = buildBatch({ from: 0, to: 99, lines: Lines.of(), overlong: 1 }, { context: CONTEXT });
+  const skipped = buildBatch({ from: 0, to: 99, lines: Lines.of(), overlong: 1 }, {
+    context: CONTEXT,
+  });
   assert.equal(skipped.message.malformedLines, 1n);
   assert.match(skipped.message.malformedSamples![0]!, /99 bytes or more is too long/);
   const line = `{"type":"step","action":"${"\\\\".repeat(500)}"}`;
@@ -140,7 +162,11 @@ Deno.test("daemon address: a restarted daemon announces itself; only the announc
     for (const [target, found] of Object.entries(given)) {
       const other = new DaemonAddress(target, path);
       other.refresh();
-      assert.equal(other.current, found, "it is sought as it was given: by its socket, or with TLS");
+      assert.equal(
+        other.current,
+        found,
+        "it is sought as it was given: by its socket, or with TLS",
+      );
     }
     Deno.writeTextFileSync(path, JSON.stringify({ ...announced, http: "" }));
     assert.equal(address.isAnnounced(), false, "a daemon that listens on no port");
@@ -154,7 +180,8 @@ Deno.test("daemon address: a restarted daemon announces itself; only the announc
   }
 });
 
-const open = (target: string) => openIngest({ target, token: undefined, tls: undefined, serverName: undefined });
+const open = (target: string) =>
+  openIngest({ target, token: undefined, tls: undefined, serverName: undefined });
 
 /** A proxy of a journal of two steps, whose worker has ended with 0. */
 async function withDelivery(
@@ -179,7 +206,11 @@ async function withDelivery(
           buildBatch: (chunk: JournalChunk) => buildBatch(chunk, { context: CONTEXT }),
         }),
     },
-    { journal, files: undefined, uploads: () => Promise.reject(new Error("no files were asked for")) },
+    {
+      journal,
+      files: undefined,
+      uploads: () => Promise.reject(new Error("no files were asked for")),
+    },
     queue,
     log,
   );

@@ -7,7 +7,12 @@ import { inScene, numbers, printSteps, RUN } from "./scene.ts";
 
 Deno.test("proxy arguments: the original's, with their defaults", () => {
   const args = parseProxyArguments(["--run-id", RUN, "--", "python", "-m", "w", "--attach"]);
-  assert.deepEqual([args.target, args.agentId, args.workerId, args.attempt], ["127.0.0.1:8055", "agent_1", "", 1]);
+  assert.deepEqual([args.target, args.agentId, args.workerId, args.attempt], [
+    "127.0.0.1:8055",
+    "agent_1",
+    "",
+    1,
+  ]);
   assert.deepEqual(args.command, ["python", "-m", "w", "--attach"]);
   assert.equal(args.attach, false);
 });
@@ -34,7 +39,10 @@ Deno.test("proxy arguments: what is wrong is named", async (t) => {
   ];
   for (const [args, message] of wrong) {
     await t.step(args.join(" "), () => {
-      assert.throws(() => parseProxyArguments(args), (e) => e instanceof MosaicError && message.test(e.message));
+      assert.throws(
+        () => parseProxyArguments(args),
+        (e) => e instanceof MosaicError && message.test(e.message),
+      );
     });
   }
 });
@@ -63,7 +71,19 @@ Deno.test("proxy: stand-alone it needs nothing but the daemon and the run's id, 
     const script = `${printSteps(0, 20)}; echo trouble >&2; exit 3`;
     const env = { MOSAIC_STATE_DIR: stateDir, COLOUR: "blue" };
     const proxy = scene.bare(
-      ["--target", scene.daemon.target, "--run-id", RUN, "--agent-id", "me", "--mirror", "--", "sh", "-c", script],
+      [
+        "--target",
+        scene.daemon.target,
+        "--run-id",
+        RUN,
+        "--agent-id",
+        "me",
+        "--mirror",
+        "--",
+        "sh",
+        "-c",
+        script,
+      ],
       { env, cwd: scene.directory },
     );
     assert.equal(await proxy.code(), 3);
@@ -86,7 +106,17 @@ Deno.test("proxy: stand-alone its worker is told of the run, and nothing of what
     };
     const script =
       'env | cut -d= -f1 | grep -E "^(MOSAIC_|RUN_ID|COLOUR|DENO_)" | grep -Ev "^MOSAIC_(TEST_|BIN|CACHE_DIR)" | sort | tr "\\n" " "; exit 4';
-    const args = ["--target", scene.daemon.target, "--run-id", RUN, "--mirror", "--", "sh", "-c", script];
+    const args = [
+      "--target",
+      scene.daemon.target,
+      "--run-id",
+      RUN,
+      "--mirror",
+      "--",
+      "sh",
+      "-c",
+      script,
+    ];
     const proxy = scene.bare(args, { env });
     assert.equal(await proxy.code(), 4);
     assert.equal(
@@ -98,12 +128,23 @@ Deno.test("proxy: stand-alone its worker is told of the run, and nothing of what
 Deno.test("proxy: a token does not travel to another machine unencrypted, and nothing is started", () =>
   inScene(async (scene) => {
     Deno.writeTextFileSync(`${scene.directory}/token`, "secret\n");
-    const args = ["--target", "192.0.2.1:5", "--run-id", RUN, "--token-file", `${scene.directory}/token`, "--"];
+    const args = [
+      "--target",
+      "192.0.2.1:5",
+      "--run-id",
+      RUN,
+      "--token-file",
+      `${scene.directory}/token`,
+      "--",
+    ];
     const proxy = scene.bare([...args, "touch", `${scene.directory}/started`], {
       env: { MOSAIC_STATE_DIR: scene.directory },
     });
     assert.equal(await proxy.code(), 70);
-    assert.match((await proxy.output).stderr, /the token would be sent to 192\.0\.2\.1:5 unencrypted/);
+    assert.match(
+      (await proxy.output).stderr,
+      /the token would be sent to 192\.0\.2\.1:5 unencrypted/,
+    );
     assert.throws(() => Deno.statSync(`${scene.directory}/started`));
   }));
 
@@ -113,7 +154,15 @@ Deno.test("proxy: where no state directory can be made it works in a temporary o
     Deno.mkdirSync(temporary);
     Deno.writeTextFileSync(`${scene.directory}/file`, "");
     const env = { MOSAIC_STATE_DIR: `${scene.directory}/file/state`, TMPDIR: temporary };
-    const proxy = scene.bare(["--target", scene.daemon.target, "--run-id", RUN, "--", "echo", '{"type":"step"}'], {
+    const proxy = scene.bare([
+      "--target",
+      scene.daemon.target,
+      "--run-id",
+      RUN,
+      "--",
+      "echo",
+      '{"type":"step"}',
+    ], {
       env,
     });
     assert.equal(await proxy.code(), 0);

@@ -15,7 +15,10 @@ import { until } from "../harness/wait.ts";
 import { inertEdges, SETTINGS } from "./inert_edges.ts";
 import { inScene, type Scene } from "./scene.ts";
 
-/** The state letters of the worker's group: T is stopped, D (here) a shell whose child was stopped right after vfork. */
+/**
+ * The state letters of the worker's group: T is stopped, D (here) a shell whose child was stopped
+ * right after vfork.
+ */
 function states(scene: Scene): string[] {
   return scene.group().map(stateOf).filter((state) => state !== undefined);
 }
@@ -52,9 +55,13 @@ Deno.test("control: a pause stops the worker's group, a resume continues it, bot
     const proxy = scene.shell(TICKER);
     await until(() => daemon.steps.length > 5, { what: "steps" });
     daemon.control({ paused: true, maxRateHz: 0 });
-    await until(() => daemon.applied.at(-1)?.paused && stopped(scene), { what: "the pause in force" });
+    await until(() => daemon.applied.at(-1)?.paused && stopped(scene), {
+      what: "the pause in force",
+    });
     daemon.control({ paused: false, maxRateHz: 0 });
-    await until(() => daemon.applied.at(-1)?.paused === false && !stopped(scene), { what: "the resume in force" });
+    await until(() => daemon.applied.at(-1)?.paused === false && !stopped(scene), {
+      what: "the resume in force",
+    });
     const before = daemon.steps.length;
     await until(() => daemon.steps.length > before + 5, { what: "more steps" });
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
@@ -89,7 +96,10 @@ Deno.test("control: what could not be signalled for want of a descriptor is sign
   const directory = Deno.makeTempDirSync();
   const files = new RunFiles(directory, "w1");
   for (const needed of [files.logs, files.control]) Deno.mkdirSync(needed, { recursive: true });
-  Deno.writeTextFileSync(files.workerFile(1), JSON.stringify({ ...processRef(child.pid)!, exit: "control" }));
+  Deno.writeTextFileSync(
+    files.workerFile(1),
+    JSON.stringify({ ...processRef(child.pid)!, exit: "control" }),
+  );
   const journal = new Journal(new JournalFile(files.stdout(1)));
   const queue = new EventQueue<Event>();
   const worker = new WorkerHandle({ files, attempt: 1, start: undefined }, journal, queue, log);
@@ -114,7 +124,8 @@ Deno.test("control: what could not be signalled for want of a descriptor is sign
     }
     assert.equal(warned.length, before + 1);
   };
-  const holdForDisk = (on: boolean) => queue.put({ tag: "free_space_measured", enough: !on, text: "free space" });
+  const holdForDisk = (on: boolean) =>
+    queue.put({ tag: "free_space_measured", enough: !on, text: "free space" });
   try {
     await until(() => connects > 0, { what: "the worker to be taken over" });
     without(() => holdForDisk(true));
@@ -145,13 +156,18 @@ Deno.test("control: a pause outlives the proxy, and a stop reaches a paused work
     await first.kill();
     await daemon.stop();
     const second = scene.proxy([], { args: ["--attach"] });
-    await until(() => Deno.readTextFileSync(scene.files.proxyLog).includes("delivery interrupted"), {
-      what: "the second proxy",
-    });
+    await until(
+      () => Deno.readTextFileSync(scene.files.proxyLog).includes("delivery interrupted"),
+      {
+        what: "the second proxy",
+      },
+    );
     assert(stopped(scene), "the daemon is away, and the worker stays paused");
     daemon.start();
     scene.announce();
-    await until(() => daemon.hellos.length > 1 && daemon.applied.at(-1)?.paused, { what: "the pause is reported" });
+    await until(() => daemon.hellos.length > 1 && daemon.applied.at(-1)?.paused, {
+      what: "the pause is reported",
+    });
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await second.code(), 0);
   }));
@@ -204,7 +220,9 @@ Deno.test("control: a worker that has paused when asked is not asked again by an
 Deno.test("control: a worker that was stopped since it did not answer stays stopped under another proxy", () =>
   inScene(async (scene) => {
     const { daemon } = scene;
-    const first = scene.shell(`trap 'exit 0' TERM; while :; do sleep 0.02; done`, { start: { supportsPause: true } });
+    const first = scene.shell(`trap 'exit 0' TERM; while :; do sleep 0.02; done`, {
+      start: { supportsPause: true },
+    });
     await until(() => daemon.applied.length > 0, { what: "the proxy" });
     await first.kill();
     signalGroup(scene.leader()!, "SIGSTOP");
@@ -225,11 +243,16 @@ Deno.test("control: a worker that was stopped since it did not answer stays stop
 Deno.test("control: a worker that may not have heard that it is to go on is told by another proxy", () =>
   inScene(async (scene) => {
     const { daemon } = scene;
-    const first = scene.shell(`read -r line; echo "$line" >said`, { start: { supportsPause: true } });
+    const first = scene.shell(`read -r line; echo "$line" >said`, {
+      start: { supportsPause: true },
+    });
     await until(() => daemon.applied.length > 0, { what: "the proxy" });
     await first.kill();
     keep(scene, { paused: false, maxRateHz: 0, pausedBy: "message" }, "wish-1.json");
-    assert.equal(await scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] }).code(), 0);
+    assert.equal(
+      await scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] }).code(),
+      0,
+    );
     assert.equal(Deno.readTextFileSync(`${scene.directory}/said`), '{"control":"resume"}\n');
   }));
 
@@ -248,7 +271,9 @@ Deno.test("control: too much undelivered output holds the worker until it is del
     daemon.silent = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);
-    await until(() => daemon.applied.some((a, i) => i > 1 && a.selfPaused === ""), { what: "it says that it goes on" });
+    await until(() => daemon.applied.some((a, i) => i > 1 && a.selfPaused === ""), {
+      what: "it says that it goes on",
+    });
     assert.equal(daemon.position, scene.journal().length);
   }));
 
@@ -288,6 +313,14 @@ Deno.test("duty cycle: a period has at most 100 ms, unless that would be too sho
 });
 
 Deno.test("backlog: held from the limit on, until below half of it", () => {
-  assert.deepEqual([0, 100, 101].map((bytes) => isOverBacklog(false, bytes, 100)), [false, false, true]);
-  assert.deepEqual([101, 50, 49].map((bytes) => isOverBacklog(true, bytes, 100)), [true, true, false]);
+  assert.deepEqual([0, 100, 101].map((bytes) => isOverBacklog(false, bytes, 100)), [
+    false,
+    false,
+    true,
+  ]);
+  assert.deepEqual([101, 50, 49].map((bytes) => isOverBacklog(true, bytes, 100)), [
+    true,
+    true,
+    false,
+  ]);
 });

@@ -98,7 +98,10 @@ Deno.test("proxy: what is unacknowledged stays within the window", () =>
     const proxy = scene.shell(printSteps(0, 20_000));
     await until(() => scene.exitRecord(), { what: "the worker's exit" });
     await until(() => daemon.seen >= daemon.windowBytes, { what: "a full window" });
-    assert.ok(daemon.seen < daemon.windowBytes + LEAST_CHUNK_BYTES, `${daemon.seen} bytes were under way`);
+    assert.ok(
+      daemon.seen < daemon.windowBytes + LEAST_CHUNK_BYTES,
+      `${daemon.seen} bytes were under way`,
+    );
     daemon.silent = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);
@@ -118,7 +121,10 @@ Deno.test("proxy: long lines stay within the window, too", () =>
     daemon.start();
     scene.announce();
     await until(() => daemon.seen >= daemon.windowBytes, { what: "a full window" });
-    assert.ok(daemon.seen < daemon.windowBytes + LEAST_CHUNK_BYTES, `${daemon.seen} bytes were under way`);
+    assert.ok(
+      daemon.seen < daemon.windowBytes + LEAST_CHUNK_BYTES,
+      `${daemon.seen} bytes were under way`,
+    );
     daemon.silent = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);
@@ -135,7 +141,10 @@ Deno.test("proxy: the window is what the last acknowledgement says", () =>
     const proxy = scene.shell(printSteps(0, 20_000));
     const underWay = () => daemon.seen - daemon.position;
     await until(() => underWay() >= daemon.ackWindowBytes, { what: "the wider window to be full" });
-    assert.ok(underWay() < daemon.ackWindowBytes + LEAST_CHUNK_BYTES, `${underWay()} bytes were under way`);
+    assert.ok(
+      underWay() < daemon.ackWindowBytes + LEAST_CHUNK_BYTES,
+      `${underWay()} bytes were under way`,
+    );
     daemon.silent = daemon.silentOnceHeard = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);
@@ -166,10 +175,15 @@ Deno.test("proxy: a line that the daemon fails to store twice is passed over and
   inScene(async (scene) => {
     const { daemon } = scene;
     daemon.poison = "arsenic";
-    const proxy = scene.shell(`${printSteps(0, 500)}; echo '{"type":"step","step_index":500,"action":"arsenic"}'
-      ${printSteps(501, 1000)}; exit 4`);
+    const proxy = scene.shell(
+      `${printSteps(0, 500)}; echo '{"type":"step","step_index":500,"action":"arsenic"}'
+      ${printSteps(501, 1000)}; exit 4`,
+    );
     assert.equal(await proxy.code(), 4);
-    assert.deepEqual(daemon.steps.map((s) => s.step), numbers(0, 1000).filter((step) => step !== 500));
+    assert.deepEqual(
+      daemon.steps.map((s) => s.step),
+      numbers(0, 1000).filter((step) => step !== 500),
+    );
     assert.equal(daemon.malformedLines, 1);
     assert.match(daemon.samples[0]!, /a line of 52 bytes at \d+ is left out: internal error/);
     assert.equal(daemon.position, scene.journal().length);

@@ -26,12 +26,16 @@ Deno.test("proxy: an exit code above 128 is the program's own, and no signal", a
 });
 
 Deno.test("proxy: a signal that ends the worker is told from a code, or nothing is claimed", async () => {
-  const told = ["HUP", "ABRT", "KILL", "SEGV", "ALRM", "TERM"].map((signal) => [signal, undefined, `SIG${signal}`]);
+  const told = ["HUP", "ABRT", "KILL", "SEGV", "ALRM", "TERM"].map((
+    signal,
+  ) => [signal, undefined, `SIG${signal}`]);
   for (const [signal, code, reported] of [...told, ["INT", 130, ""], ["PIPE", 141, ""]]) {
     await inScene(async (scene) => {
       await scene.shell(`ulimit -c 0; kill -${signal} $$; sleep 60`).code();
       assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.signal], [code, reported]);
-      const left = [...Deno.readDirSync(scene.directory)].filter(({ name }) => name.endsWith(".tmp"));
+      const left = [...Deno.readDirSync(scene.directory)].filter(({ name }) =>
+        name.endsWith(".tmp")
+      );
       assert.deepEqual(left, []);
     });
   }
@@ -50,7 +54,10 @@ Deno.test("proxy: SIGKILL to the whole group is recorded by the proxy", () =>
 Deno.test("proxy: a program that does not exist is named", () =>
   inScene(async (scene) => {
     assert.equal(await scene.proxy(["no-such-program", "x"]).code(), 127);
-    assert.match(scene.daemon.exit!.spawnError, /^no such program: no-such-program is not on the worker's PATH$/);
+    assert.match(
+      scene.daemon.exit!.spawnError,
+      /^no such program: no-such-program is not on the worker's PATH$/,
+    );
     assert.match(Deno.readTextFileSync(scene.files.proxyLog), /path=\/usr\/bin:\/bin$/m);
     assert.equal(scene.daemon.exit?.code, 127);
     assert.match(String(scene.exitRecord()!.spawn_error), /no-such-program/);
@@ -81,7 +88,11 @@ Deno.test("proxy: the worker has the given environment and nothing else, a group
     assert.equal(await proxy.code(), 0);
     const read = (name: string) => Deno.readTextFileSync(`${scene.directory}/${name}`).trim();
     const names = read("env.txt").split("\n").map((line) => line.split("=")[0]);
-    assert.deepEqual(names.filter((n) => !["PWD", "OLDPWD", "SHLVL", "_"].includes(n!)), ["GREETING", "PATH", "code"]);
+    assert.deepEqual(names.filter((n) => !["PWD", "OLDPWD", "SHLVL", "_"].includes(n!)), [
+      "GREETING",
+      "PATH",
+      "code",
+    ]);
     assert.match(read("env.txt"), /GREETING=a b'c"d/);
     assert.match(read("env.txt"), /code=kept/);
     // 0, 1, 2 and the one by which ls reads the directory. A shell can close the first ten.
@@ -105,11 +116,19 @@ Deno.test("proxy: a grandchild that holds the output open is ended and does not 
 const STUBBORN =
   `(trap '' TERM; i=0; while :; do echo "{\\"type\\":\\"step\\",\\"step_index\\":$i}"; i=$((i+1)); sleep 0.01; done) &`;
 
-for (const [how, attached] of [["its own proxy", false], ["a proxy that attaches after the exit", true]] as const) {
+for (
+  const [how, attached] of [["its own proxy", false], [
+    "a proxy that attaches after the exit",
+    true,
+  ]] as const
+) {
   Deno.test(`proxy: a child that outlives the worker is ended, and all that it has printed is stored before the exit: ${how}`, () =>
     inScene(async (scene) => {
       const start = { graceS: 0.3 };
-      let proxy = scene.shell(`${STUBBORN} sleep 0.2; while [ ! -e go ]; do sleep 0.05; done; exit 4`, { start });
+      let proxy = scene.shell(
+        `${STUBBORN} sleep 0.2; while [ ! -e go ]; do sleep 0.05; done; exit 4`,
+        { start },
+      );
       await until(() => scene.daemon.steps.length > 0, { what: "the child's first steps" });
       if (attached) await proxy.kill();
       Deno.writeTextFileSync(`${scene.directory}/go`, "");
@@ -129,8 +148,10 @@ for (const [how, attached] of [["its own proxy", false], ["a proxy that attaches
 
 Deno.test("proxy: a stop ends the whole group by SIGTERM", () =>
   inScene(async (scene) => {
-    const proxy = scene.shell(`sleep 600 & trap 'echo "{\\"type\\":\\"step\\"}"; exit 6' TERM; echo '{"type":"step"}'
-      while :; do sleep 0.05; done`);
+    const proxy = scene.shell(
+      `sleep 600 & trap 'echo "{\\"type\\":\\"step\\"}"; exit 6' TERM; echo '{"type":"step"}'
+      while :; do sleep 0.05; done`,
+    );
     await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     scene.daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await proxy.code(), 6);
@@ -141,7 +162,9 @@ Deno.test("proxy: a stop ends the whole group by SIGTERM", () =>
 
 Deno.test("proxy: who ignores SIGTERM is killed after the grace period", () =>
   inScene(async (scene) => {
-    const proxy = scene.shell(`trap '' TERM; sleep 600 & echo '{"type":"step"}'; while :; do sleep 0.05; done`);
+    const proxy = scene.shell(
+      `trap '' TERM; sleep 600 & echo '{"type":"step"}'; while :; do sleep 0.05; done`,
+    );
     await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     scene.daemon.tell({ case: "stop", value: { graceSeconds: 0.2 } });
     assert.equal(await proxy.code(), 137);
@@ -151,7 +174,8 @@ Deno.test("proxy: who ignores SIGTERM is killed after the grace period", () =>
 
 Deno.test("proxy: a helper that ignores SIGTERM in a session of the worker's own is killed after the grace period", () =>
   inScene(async (scene) => {
-    const worker = `sh -c 'trap "" TERM; echo $$ >helper; echo "{\\"type\\":\\"step\\"}"; exec sleep 600' &
+    const worker =
+      `sh -c 'trap "" TERM; echo $$ >helper; echo "{\\"type\\":\\"step\\"}"; exec sleep 600' &
       trap 'exit 6' TERM; while :; do sleep 0.05; done`;
     const proxy = scene.proxy(["setsid", "sh", "-c", worker]);
     await until(() => scene.daemon.steps.length === 1, { what: "the helper" });
@@ -167,8 +191,10 @@ Deno.test("proxy: a helper that ignores SIGTERM in a session of the worker's own
 
 Deno.test("proxy: SIGTERM to the proxy stops the worker and delivers what it said", () =>
   inScene(async (scene) => {
-    const proxy = scene.shell(`trap 'echo "{\\"type\\":\\"step\\"}"; exit 0' TERM; echo '{"type":"step"}'
-      while :; do sleep 0.05; done`);
+    const proxy = scene.shell(
+      `trap 'echo "{\\"type\\":\\"step\\"}"; exit 0' TERM; echo '{"type":"step"}'
+      while :; do sleep 0.05; done`,
+    );
     await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     await proxy.kill("SIGTERM");
     assert.equal(await proxy.code(), 0);

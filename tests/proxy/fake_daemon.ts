@@ -1,4 +1,7 @@
-/** The daemon's end of the ingest stream, on the runtime's server, with a store in memory that checks what it is given. */
+/**
+ * The daemon's end of the ingest stream, on the runtime's server, with a store in memory that
+ * checks what it is given.
+ */
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import assert from "node:assert/strict";
 import {
@@ -13,10 +16,16 @@ import { AnswerBody } from "../../src/rpc/connect/body.ts";
 import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";
 import { endOfStream } from "../../src/rpc/connect/errors.ts";
 import { envelope, STREAM_TYPE } from "../../src/wire/http/connect.ts";
-import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../../src/gen/records/record_types.ts";
+import type {
+  EpisodeRecord,
+  StepColumns,
+  WorkerEventRecord,
+} from "../../src/gen/records/record_types.ts";
 
 type Call = AnswerBody;
-type Message = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
+type Message = NonNullable<
+  Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]
+>;
 
 export class FakeDaemon {
   /** What outlives a restart of the daemon. */
@@ -58,7 +67,10 @@ export class FakeDaemon {
   /** What a daemon of this address writes into daemon.json. */
   get announced(): { socket: string; http: string } {
     const isSocket = this.target.startsWith("unix:");
-    return { socket: isSocket ? this.target.slice("unix:".length) : "", http: isSocket ? "" : this.target };
+    return {
+      socket: isSocket ? this.target.slice("unix:".length) : "",
+      http: isSocket ? "" : this.target,
+    };
   }
 
   /** On a free port; at a socket; or where it was before. */
@@ -121,9 +133,18 @@ export class FakeDaemon {
 
   async #read(call: Call, body: ReadableStream<Uint8Array>): Promise<void> {
     const decode = (bytes: Uint8Array) => fromBinary(ProxyMessageSchema, bytes).message;
-    const incoming = new EnvelopedIncoming(body, () => 64 << 20, decode, new AbortController().signal);
+    const incoming = new EnvelopedIncoming(
+      body,
+      () => 64 << 20,
+      decode,
+      new AbortController().signal,
+    );
     try {
-      for (let messages = await incoming.take(); messages.length > 0; messages = await incoming.take()) {
+      for (
+        let messages = await incoming.take();
+        messages.length > 0;
+        messages = await incoming.take()
+      ) {
         for (const message of messages) {
           if (!this.#calls.has(call)) return;
           try {
@@ -167,8 +188,14 @@ export class FakeDaemon {
         return;
       }
       case "exit":
-        if (this.forgetExits-- > 0) return this.#fail(call, new MosaicError("aborted", "forgotten"));
-        assert.equal(Number(message.value.finalPosition), this.position, "the exit before the journal");
+        if (this.forgetExits-- > 0) {
+          return this.#fail(call, new MosaicError("aborted", "forgotten"));
+        }
+        assert.equal(
+          Number(message.value.finalPosition),
+          this.position,
+          "the exit before the journal",
+        );
         this.exit = message.value;
         return this.#send(call, { case: "exitAck", value: {} });
       case "batch": {

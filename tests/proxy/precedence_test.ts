@@ -25,7 +25,9 @@ function levelOf(stat: string): number {
 function levels(...pids: number[]): number[] {
   const stats = pids.flatMap((pid) => {
     const directory = `/proc/${pid}/task`;
-    return ifAlive(() => [...Deno.readDirSync(directory)].map(({ name }) => `${directory}/${name}/stat`)) ?? [];
+    return ifAlive(() =>
+      [...Deno.readDirSync(directory)].map(({ name }) => `${directory}/${name}/stat`)
+    ) ?? [];
   });
   return [...new Set(stats.flatMap((stat) => ifAlive(() => levelOf(stat)) ?? []))];
 }
@@ -72,7 +74,9 @@ Deno.test("a proxy in somebody's session does not lower the session", () =>
     const own = levelOf("/proc/self/stat");
     const session = autogroup(Deno.pid);
     const daemons = scene.shell(WORKER);
-    await until(() => levels(daemons.child.pid).join() === `${Math.min(19, own + 5)}`, { what: "a lowered proxy" });
+    await until(() => levels(daemons.child.pid).join() === `${Math.min(19, own + 5)}`, {
+      what: "a lowered proxy",
+    });
     Deno.writeTextFileSync(`${scene.directory}/go`, "");
     assert.equal(await daemons.code(), 0);
     assert.equal(autogroup(Deno.pid), session);

@@ -38,7 +38,10 @@ export class Proxy {
       ...options,
     }).spawn();
     this.status = this.child.status;
-    this.output = Promise.all([new Response(this.child.stdout).text(), new Response(this.child.stderr).text()])
+    this.output = Promise.all([
+      new Response(this.child.stdout).text(),
+      new Response(this.child.stderr).text(),
+    ])
       .then(([stdout, stderr]) => ({ stdout, stderr }));
   }
 
@@ -80,7 +83,12 @@ export class Scene {
    */
   proxy(
     command: string[],
-    options: { start?: Partial<ProxyStartFile>; args?: string[]; permissions?: string[]; under?: string[] } = {},
+    options: {
+      start?: Partial<ProxyStartFile>;
+      args?: string[];
+      permissions?: string[];
+      under?: string[];
+    } = {},
   ): Proxy {
     Deno.mkdirSync(this.files.control, { recursive: true });
     writeStartFile(this.files.proxyFile(1), {
@@ -98,7 +106,16 @@ export class Scene {
       ...options.start,
     });
     return this.bare([
-      ...["--target", this.daemon.target, "--run-id", RUN, "--worker-id", "w1", "--run-dir", this.files.directory],
+      ...[
+        "--target",
+        this.daemon.target,
+        "--run-id",
+        RUN,
+        "--worker-id",
+        "w1",
+        "--run-dir",
+        this.files.directory,
+      ],
       ...options.args ?? [],
       ...(command.length > 0 ? ["--", ...command] : []),
     ], {

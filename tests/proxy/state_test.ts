@@ -1,15 +1,27 @@
 import assert from "node:assert/strict";
 import type { Effect, Event, WorkerEnd } from "../../src/proxy/state/events_and_effects.ts";
-import { dueAt, initialState, next, type Settings, type State } from "../../src/proxy/state/state.ts";
+import {
+  dueAt,
+  initialState,
+  next,
+  type Settings,
+  type State,
+} from "../../src/proxy/state/state.ts";
 import { SETTINGS } from "./inert_edges.ts";
 
 const LEADER = { pid: 77, identity: "boot/1" };
-const END: WorkerEnd = { exit: { code: 7, signal: "", endedAt: null, spawnError: "" }, stderrTail: ["trouble"] };
+const END: WorkerEnd = {
+  exit: { code: 7, signal: "", endedAt: null, spawnError: "" },
+  stderrTail: ["trouble"],
+};
 const LOST: WorkerEnd = { exit: undefined, stderrTail: [] };
 
 const WORKER_STARTED: Event = { tag: "worker_started", leader: LEADER, inherited: undefined };
 const CONNECTED: Event = { tag: "connected" };
-const BROKEN: Event = { tag: "disconnected", failure: { code: undefined, message: "broken", announced: true } };
+const BROKEN: Event = {
+  tag: "disconnected",
+  failure: { code: undefined, message: "broken", announced: true },
+};
 
 function welcome(position = 0, windowBytes = 1 << 20): Event {
   return {
@@ -31,7 +43,16 @@ function refused(
 }
 
 function batch(to: number, more: Partial<Extract<Event, { tag: "batch_sent" }>> = {}): Event {
-  return { tag: "batch_sent", source: "stdout", to, lines: 4096, bytes: 100_000, steps: 5, eventKinds: [], ...more };
+  return {
+    tag: "batch_sent",
+    source: "stdout",
+    to,
+    lines: 4096,
+    bytes: 100_000,
+    steps: 5,
+    eventKinds: [],
+    ...more,
+  };
 }
 
 function acknowledged(position: number, windowBytes = 0): Event {
@@ -46,7 +67,10 @@ function desired(paused: boolean, maxRateHz = 0): Event {
   return { tag: "control", desired: { paused, maxRateHz, workerHears: false } };
 }
 
-/** What happens, and what the proxy does about it: the tags of its effects, logging aside, with their main argument. */
+/**
+ * What happens, and what the proxy does about it: the tags of its effects, logging aside, with
+ * their main argument.
+ */
 type Row = readonly [Event, ...string[]];
 
 /** A proxy whose clock stands at `now` until it is moved. */
@@ -73,7 +97,11 @@ class Subject {
   rows(...rows: Row[]): this {
     for (const [event, ...expected] of rows) {
       this.put(event);
-      assert.deepEqual(this.effects.map(brief).filter((text) => text !== undefined), expected, `after ${event.tag}`);
+      assert.deepEqual(
+        this.effects.map(brief).filter((text) => text !== undefined),
+        expected,
+        `after ${event.tag}`,
+      );
     }
     return this;
   }
@@ -149,9 +177,15 @@ Deno.test("state: the life of an attempt, from the start to the acknowledged exi
 
 Deno.test("state: the hello names the worker, the exit what is known of its end", () => {
   const subject = new Subject().put({ tag: "started" }, WORKER_STARTED, CONNECTED);
-  assert.deepEqual(subject.effects, [{ tag: "send", message: { case: "hello", leader: LEADER, startsWorker: false } }]);
+  assert.deepEqual(subject.effects, [{
+    tag: "send",
+    message: { case: "hello", leader: LEADER, startsWorker: false },
+  }]);
   subject.put(welcome(40), { tag: "worker_exited", end: END }, caughtUp(), caughtUp(true));
-  assert.deepEqual(subject.effects, [{ tag: "send", message: { case: "exit", end: END, finalPosition: 40 } }]);
+  assert.deepEqual(subject.effects, [{
+    tag: "send",
+    message: { case: "exit", end: END, finalPosition: 40 },
+  }]);
 });
 
 Deno.test("state: a worker that is gone without a record makes the proxy leave with 71", () => {
@@ -173,15 +207,26 @@ Deno.test("window: nothing is read while it is full, and an acknowledgement may 
 });
 
 Deno.test("window: a batch is a part of it, within bounds", () => {
-  for (const [windowBytes, most] of [[1, 64 << 10], [1 << 20, 256 << 10], [0, 1 << 20], [1 << 30, 1 << 20]]) {
-    const subject = new Subject().put({ tag: "started" }, WORKER_STARTED, CONNECTED, welcome(0, windowBytes));
+  for (
+    const [windowBytes, most] of [[1, 64 << 10], [1 << 20, 256 << 10], [0, 1 << 20], [
+      1 << 30,
+      1 << 20,
+    ]]
+  ) {
+    const subject = new Subject().put(
+      { tag: "started" },
+      WORKER_STARTED,
+      CONNECTED,
+      welcome(0, windowBytes),
+    );
     assert.deepEqual(subject.effects.at(-1), { tag: "read", source: "stdout", most, final: false });
   }
 });
 
 Deno.test("flush: after a small batch more is waited for, but not after the worker's end", () => {
   const small = { lines: 1, bytes: 50 };
-  serving().rows([batch(50, small), "count_steps"], [{ tag: "journal_grew", source: "stdout" }]).tick("read");
+  serving().rows([batch(50, small), "count_steps"], [{ tag: "journal_grew", source: "stdout" }])
+    .tick("read");
   serving().put(batch(50, small)).rows([{ tag: "worker_exited", end: END }, "read final"]);
 });
 
@@ -206,7 +251,12 @@ Deno.test("reconnection: delays double up to 2 s, and begin anew after a welcome
 });
 
 Deno.test("reconnection: while a source cannot be read, delays double in spite of welcomes and of what is delivered", () => {
-  const failure = { code: undefined, message: "Input/output error", announced: false, unreadable: true } as const;
+  const failure = {
+    code: undefined,
+    message: "Input/output error",
+    announced: false,
+    unreadable: true,
+  } as const;
   const subject = new Subject().put({ tag: "started" }, WORKER_STARTED);
   const delays: number[] = [];
   const fail = (...before: Event[]) => {
@@ -215,8 +265,11 @@ Deno.test("reconnection: while a source cannot be read, delays double in spite o
     subject.tick("connect");
   };
   for (let i = 0; i < 4; i++) fail();
-  // Positions of files count from the beginning of each connection, so acknowledging them says nothing of progress.
-  for (let i = 0; i < 3; i++) fail({ tag: "acknowledged", source: "uploads", position: 10, windowBytes: 0 });
+  // Positions of files count from the beginning of each connection, so acknowledging them says
+  // nothing of progress.
+  for (let i = 0; i < 3; i++) {
+    fail({ tag: "acknowledged", source: "uploads", position: 10, windowBytes: 0 });
+  }
   assert.deepEqual(delays.splice(0), [100, 200, 400, 800, 1600, 2000, 2000]);
   subject.put(CONNECTED, welcome(), BROKEN);
   assert.equal(dueAt(subject.state) - subject.now, 100, "another failure is another matter");
@@ -316,7 +369,9 @@ Deno.test("refusal: a worker that has ended has its status, a refused token is f
 
   const subject = serving({ refusedTokenTries: 2 });
   for (let i = 0; i < 5; i++) {
-    subject.rows([refused("unauthenticated"), "close", "await_daemon"]).tick("connect").put(CONNECTED);
+    subject.rows([refused("unauthenticated"), "close", "await_daemon"]).tick("connect").put(
+      CONNECTED,
+    );
   }
   subject.put({ tag: "worker_exited", end: END });
   subject.rows([refused("unauthenticated"), "close", "close", "leave 7 refused"]);
@@ -407,7 +462,11 @@ Deno.test("control: a worker with messages is asked, and its answers count", () 
       const answers = { to: 10 * (i + 1), eventKinds: one.split(","), lines: 1, bytes: 10 };
       subject.put({ tag: "journal_grew", source: "stdout" }, batch(answers.to, answers));
     });
-    assert.equal(subject.state.control.tag === "active" && subject.state.control.pausing.tag, expected, what);
+    assert.equal(
+      subject.state.control.tag === "active" && subject.state.control.pausing.tag,
+      expected,
+      what,
+    );
   }
 });
 
@@ -420,7 +479,10 @@ Deno.test("control: a worker that the daemon tells is not written to, and its an
   const subject = serving().put(caughtUp(), hears(true));
   assert.deepEqual(subject.effects.map(brief).filter(Boolean), ["record paused 0", "send control"]);
   subject.put(answer(10, "paused"), hears(false), answer(20, "resumed"));
-  assert.equal(subject.state.control.tag === "active" && subject.state.control.pausing.tag, "running");
+  assert.equal(
+    subject.state.control.tag === "active" && subject.state.control.pausing.tag,
+    "running",
+  );
   assert.ok(!subject.effects.map(brief).includes("SIGSTOP"));
   serving().put(caughtUp(), hears(true)).tick("record paused 0 signal", "SIGSTOP", "send control");
 });
@@ -440,8 +502,21 @@ Deno.test("control: what another proxy has left", () => {
     [{ paused: true, maxRateHz: 0, pausedBy: "signal" }, false, "SIGSTOP", "connect"],
     [{ paused: true, maxRateHz: 0, pausedBy: "signal" }, true, "SIGSTOP", "connect"],
     [{ paused: true, maxRateHz: 0, pausedBy: "message" }, true, "SIGCONT", "connect"],
-    [{ paused: true, maxRateHz: 0, pausedBy: "" }, true, "record paused 0", "SIGCONT", "ask pause", "connect"],
-    [{ paused: true, maxRateHz: 0, pausedBy: "" }, false, "record paused 0 signal", "SIGSTOP", "connect"],
+    [
+      { paused: true, maxRateHz: 0, pausedBy: "" },
+      true,
+      "record paused 0",
+      "SIGCONT",
+      "ask pause",
+      "connect",
+    ],
+    [
+      { paused: true, maxRateHz: 0, pausedBy: "" },
+      false,
+      "record paused 0 signal",
+      "SIGSTOP",
+      "connect",
+    ],
     [
       { paused: false, maxRateHz: 0, pausedBy: "message" },
       true,
@@ -479,7 +554,11 @@ Deno.test("holds: a daemon whose disk is full holds the worker, and is not taken
 
 Deno.test("holds: the backlog and the disk hold the worker, each until it is gone", () => {
   const backlog = (bytes: number): Event => ({ tag: "backlog_measured", bytes, limit: 100 });
-  const disk = (enough: boolean): Event => ({ tag: "free_space_measured", enough, text: "free space" });
+  const disk = (enough: boolean): Event => ({
+    tag: "free_space_measured",
+    enough,
+    text: "free space",
+  });
   const subject = serving().rows(
     [backlog(100)],
     [backlog(101), "SIGSTOP", "send control"],
@@ -489,7 +568,8 @@ Deno.test("holds: the backlog and the disk hold the worker, each until it is gon
     [disk(true), "SIGCONT", "send control"],
     [disk(false), "SIGSTOP", "send control"],
   );
-  // The worker's end lifts it, which is not reported: a run that is cancelled while it is held never continued.
+  // The worker's end lifts it, which is not reported: a run that is cancelled while it is held
+  // never continued.
   subject.rows([{ tag: "worker_exited", end: END }, "SIGCONT"], [disk(false)], [backlog(101)]);
   new Subject().put({ tag: "started" }).rows([disk(false)], [backlog(101)]);
 });
@@ -501,14 +581,20 @@ Deno.test("signals that cannot be sent are sent again after 1 s, and none after 
   );
   subject.tick("SIGSTOP");
   assert.equal(subject.now, 1000);
-  subject.put({ tag: "group_not_signalled" }, { tag: "worker_exited", end: END }, { tag: "group_not_signalled" });
+  subject.put({ tag: "group_not_signalled" }, { tag: "worker_exited", end: END }, {
+    tag: "group_not_signalled",
+  });
   assert.ok(dueAt(subject.state) > 2000);
 });
 
 Deno.test("control: what a daemon desires before there is a worker is applied when there is one", () => {
   // As of a proxy that says hello first, whose connection is open by then.
   const subject = new Subject();
-  subject.state = { ...serving().state, worker: subject.state.worker, control: subject.state.control };
+  subject.state = {
+    ...serving().state,
+    worker: subject.state.worker,
+    control: subject.state.control,
+  };
   subject.rows([desired(true), "send control"], [
     WORKER_STARTED,
     ...["send worker_started", "record paused 0 signal", "SIGSTOP", "send control"],
@@ -553,19 +639,28 @@ Deno.test("state: a worker without a start file is started when the daemon has s
   assert.deepEqual(started, { tag: "start_worker", settings: worker });
   subject.rows([WORKER_STARTED, "send worker_started"]);
 
-  const alone = new Subject(settings).rows([{ tag: "started" }, "connect"], [BROKEN, "close", "await_daemon"]);
+  const alone = new Subject(settings).rows([{ tag: "started" }, "connect"], [
+    BROKEN,
+    "close",
+    "await_daemon",
+  ]);
   while (alone.state.worker.tag === "awaiting_welcome") {
     alone.now = dueAt(alone.state);
     alone.put({ tag: "tick" });
     if (alone.now < 60_000) alone.put(BROKEN);
   }
   assert.equal(alone.now, 60_000);
-  assert.deepEqual(alone.effects.map(brief).filter((text) => text === "start_worker"), ["start_worker"]);
+  assert.deepEqual(alone.effects.map(brief).filter((text) => text === "start_worker"), [
+    "start_worker",
+  ]);
   // Whoever answers later finds it running.
   alone.put(WORKER_STARTED, BROKEN);
   alone.now = dueAt(alone.state);
   alone.put({ tag: "tick" }, CONNECTED);
   const hello = alone.effects.find(({ tag }) => tag === "send");
-  assert.deepEqual(hello, { tag: "send", message: { case: "hello", leader: LEADER, startsWorker: false } });
+  assert.deepEqual(hello, {
+    tag: "send",
+    message: { case: "hello", leader: LEADER, startsWorker: false },
+  });
   alone.rows([{ ...welcome(), worker } as Event, "seek 0", "send control", "read"]);
 });

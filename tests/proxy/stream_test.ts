@@ -18,7 +18,9 @@ async function textsOf(chunks: number[][]): Promise<string[]> {
   async function* body() {
     for (const chunk of chunks) yield Uint8Array.from(chunk);
   }
-  return (await Array.fromAsync(messagesOf(body()))).map((bytes) => new TextDecoder().decode(bytes));
+  return (await Array.fromAsync(messagesOf(body()))).map((bytes) =>
+    new TextDecoder().decode(bytes)
+  );
 }
 
 Deno.test("connect: messages are whole, however the bytes come, and a stream without its end has broken off", async () => {
@@ -27,7 +29,11 @@ Deno.test("connect: messages are whole, however the bytes come, and a stream wit
   assert.deepEqual(await textsOf([bytes]), expected);
   assert.deepEqual(await textsOf(bytes.map((byte) => [byte])), expected);
   for (let at = 1; at < bytes.length; at++) {
-    assert.deepEqual(await textsOf([bytes.slice(0, at), bytes.slice(at)]), expected, `cut at ${at}`);
+    assert.deepEqual(
+      await textsOf([bytes.slice(0, at), bytes.slice(at)]),
+      expected,
+      `cut at ${at}`,
+    );
     await assert.rejects(textsOf([bytes.slice(0, at)]), /broke off the stream/);
   }
   await assert.rejects(textsOf([[1, 0, 0, 0, 1, 65]]), /a message of 1 bytes with the flags 1/);
@@ -38,14 +44,20 @@ Deno.test("socket stream: a refusal comes with its code, text and hint", async (
   const directory = Deno.makeTempDirSync();
   const daemon = new FakeDaemon();
   daemon.start(`unix:${directory}/daemon.sock`);
-  const refusal = new MosaicError("not_found", "kein Lauf „ä“", { hint: "Schau mit mosaic list – ↯." });
+  const refusal = new MosaicError("not_found", "kein Lauf „ä“", {
+    hint: "Schau mit mosaic list – ↯.",
+  });
   daemon.refusal = refusal;
   const stream = socketStream(Ingest.method.deliver, { target: daemon.target });
   try {
     stream.send({ message: { case: "hello", value: { runId: RUN } } });
     await assert.rejects(Array.fromAsync(stream), (error) => {
       assert(error instanceof MosaicError);
-      assert.deepEqual([error.code, error.message, error.hint], ["not_found", refusal.message, refusal.hint]);
+      assert.deepEqual([error.code, error.message, error.hint], [
+        "not_found",
+        refusal.message,
+        refusal.hint,
+      ]);
       return true;
     });
   } finally {
@@ -60,7 +72,9 @@ Deno.test("socket stream: what is no daemon's API is told from one", async () =>
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },
     () => new Response("no", { status: 403 }),
   );
-  const stream = socketStream(Ingest.method.deliver, { target: `127.0.0.1:${(server.addr as Deno.NetAddr).port}` });
+  const stream = socketStream(Ingest.method.deliver, {
+    target: `127.0.0.1:${(server.addr as Deno.NetAddr).port}`,
+  });
   try {
     stream.send({ message: { case: "hello", value: { runId: RUN } } });
     await assert.rejects(Array.fromAsync(stream), /is not a daemon's API: HTTP status 403/);
@@ -113,7 +127,8 @@ Deno.test("socket stream: what ends a call after its first answer is told, too",
 });
 
 Deno.test("socket stream: a token that no header may have is refused without showing it", () => {
-  const open = () => socketStream(Ingest.method.deliver, { target: "127.0.0.1:1", token: "mst_ä\n" });
+  const open = () =>
+    socketStream(Ingest.method.deliver, { target: "127.0.0.1:1", token: "mst_ä\n" });
   assert.throws(open, (error) => {
     assert(error instanceof MosaicError && error.code === "invalid_argument");
     assert.match(error.message, /authorization has characters/);
@@ -137,7 +152,14 @@ Deno.test("proxy: under permissions that an older mosaic has planned for a socke
   scene.announce();
   const net = `--allow-net=${socket}`;
   const proxy = scene.shell(printSteps(0, 50), {
-    permissions: ["--allow-read", "--allow-write", "--allow-run=/bin/sh", "--allow-env", "--allow-sys", net],
+    permissions: [
+      "--allow-read",
+      "--allow-write",
+      "--allow-run=/bin/sh",
+      "--allow-env",
+      "--allow-sys",
+      net,
+    ],
   });
   assert.equal(await proxy.code(), 0, (await proxy.output).stderr);
   assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
@@ -150,7 +172,16 @@ Deno.test("proxy: delivers over TLS, to a daemon whose certificate has another n
   scene.daemon.start("127.0.0.1:0", tls);
   Deno.writeTextFileSync(`${scene.directory}/token`, "secret\n");
   const deliver = (ca: string) => {
-    const args = ["--target", scene.daemon.target, "--run-id", RUN, "--tls-ca", ca, "--tls-server-name", "localhost"];
+    const args = [
+      "--target",
+      scene.daemon.target,
+      "--run-id",
+      RUN,
+      "--tls-ca",
+      ca,
+      "--tls-server-name",
+      "localhost",
+    ];
     return scene.bare([
       ...args,
       "--token-file",
@@ -164,7 +195,8 @@ Deno.test("proxy: delivers over TLS, to a daemon whose certificate has another n
     });
   };
   const stranger = deliver(client.cert);
-  const log = () => readTextIfThere(`${scene.directory}/state/trainer/runs/${RUN}/logs/proxy.log`) ?? "";
+  const log = () =>
+    readTextIfThere(`${scene.directory}/state/trainer/runs/${RUN}/logs/proxy.log`) ?? "";
   await until(() => /TLS with the daemon at \S+ failed: .*certificate/.test(log()), {
     what: "it to be refused",
     state: log,
@@ -179,8 +211,21 @@ Deno.test("proxy: delivers over TLS, to a daemon whose certificate has another n
 Deno.test("proxy: a proxy for HTTP in the environment is none of its business", async () => {
   await using scene = new Scene();
   scene.daemon.start();
-  const env = { http_proxy: "http://127.0.0.1:9", HTTP_PROXY: "http://127.0.0.1:9", ALL_PROXY: "http://127.0.0.1:9" };
-  const args = ["--target", scene.daemon.target, "--run-id", RUN, "--", "sh", "-c", printSteps(0, 5)];
+  const env = {
+    http_proxy: "http://127.0.0.1:9",
+    HTTP_PROXY: "http://127.0.0.1:9",
+    ALL_PROXY: "http://127.0.0.1:9",
+  };
+  const args = [
+    "--target",
+    scene.daemon.target,
+    "--run-id",
+    RUN,
+    "--",
+    "sh",
+    "-c",
+    printSteps(0, 5),
+  ];
   const proxy = scene.bare(args, { env: { ...env, MOSAIC_STATE_DIR: `${scene.directory}/state` } });
   assert.equal(await proxy.code(), 0);
   assert.equal(scene.daemon.steps.length, 5);

@@ -8,12 +8,16 @@ Deno.test("proxy killed in mid-run: the worker goes on, another proxy takes over
   inScene(async (scene) => {
     const { daemon } = scene;
     const first = scene.shell(`${printSteps(0, 700)}; while [ ! -e a ]; do sleep 0.05; done
-      ${printSteps(700, 1400)}; while [ ! -e b ]; do sleep 0.05; done; ${printSteps(1400, 2000)}; exit 5`);
+      ${printSteps(700, 1400)}; while [ ! -e b ]; do sleep 0.05; done; ${
+      printSteps(1400, 2000)
+    }; exit 5`);
     await until(() => daemon.steps.length === 700, { what: "the first steps" });
     const leader = scene.leader()!;
     await first.kill();
     Deno.writeTextFileSync(`${scene.directory}/a`, "");
-    await until(() => scene.journal().includes('"step_index":1399}'), { what: "the worker to go on" });
+    await until(() => scene.journal().includes('"step_index":1399}'), {
+      what: "the worker to go on",
+    });
     assert(isAlive(leader));
     const second = scene.proxy([], { args: ["--attach"] });
     await until(() => daemon.steps.length === 1400, { what: "the second part" });
@@ -27,7 +31,9 @@ Deno.test("proxy killed in mid-run: the worker goes on, another proxy takes over
 Deno.test("proxy: a worker that ended without a proxy has its true exit reported", () =>
   inScene(async (scene) => {
     const first = scene.shell(
-      `echo '{"type":"step"}'; while [ ! -e go ]; do sleep 0.05; done; ${printSteps(1, 50)}; exit 9`,
+      `echo '{"type":"step"}'; while [ ! -e go ]; do sleep 0.05; done; ${
+        printSteps(1, 50)
+      }; exit 9`,
     );
     await until(() => scene.daemon.steps.length === 1, { what: "the first step" });
     await first.kill();
@@ -40,7 +46,9 @@ Deno.test("proxy: a worker that ended without a proxy has its true exit reported
 
 Deno.test("proxy: a worker that is gone without a record is lost, what it printed is delivered", () =>
   inScene(async (scene) => {
-    const first = scene.shell(`${printSteps(0, 50)}; printf '{"type":"step","step_index":50}'; sleep 600`);
+    const first = scene.shell(
+      `${printSteps(0, 50)}; printf '{"type":"step","step_index":50}'; sleep 600`,
+    );
     await until(() => scene.daemon.steps.length === 50, { what: "the steps" });
     await first.kill();
     signalGroup(scene.leader()!, "SIGKILL");
@@ -54,7 +62,8 @@ Deno.test("proxy: a worker that is gone without a record is lost, what it printe
 
 Deno.test("proxy: started again for an attempt that has a worker, it takes that one over", () =>
   inScene(async (scene) => {
-    const script = `echo '{"type":"step"}'; echo started >>starts; while [ ! -e go ]; do sleep 0.05; done`;
+    const script =
+      `echo '{"type":"step"}'; echo started >>starts; while [ ! -e go ]; do sleep 0.05; done`;
     const first = scene.shell(script);
     await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     await first.kill();
@@ -93,10 +102,13 @@ Deno.test("proxy: a stopped worker left behind by another proxy goes on", () =>
 
 Deno.test("proxy: when only the wrapper is killed the worker runs to its end, which is then unknown", () =>
   inScene(async (scene) => {
-    const proxy = scene.shell(`echo '{"type":"step"}'; while [ ! -e go ]; do sleep 0.05; done; echo '{"type":"step"}'`);
+    const proxy = scene.shell(
+      `echo '{"type":"step"}'; while [ ! -e go ]; do sleep 0.05; done; echo '{"type":"step"}'`,
+    );
     await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     signalProcess(scene.leader()!, "SIGKILL");
-    // One that ended within moments of its wrapper could not be told from a group that was killed as one.
+    // One that ended within moments of its wrapper could not be told from a group that was killed
+    // as one.
     await until(() => readTextIfThere(scene.files.proxyLog)?.includes("wrapper has ended"), {
       what: "the proxy to notice",
     });

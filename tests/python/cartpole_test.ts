@@ -19,7 +19,10 @@ pythonTest("a Gymnasium worker: runs to its end, every step and episode is there
   const client = new MosaicClient(daemon.target, { deadlineMs: 60_000 });
   try {
     const { runId } = await client.unary(TrainerService.method.submitRun, {
-      configJson: configOf({ name: "cartpole", command: [python, example, "--episodes", String(EPISODES)] }),
+      configJson: configOf({
+        name: "cartpole",
+        command: [python, example, "--episodes", String(EPISODES)],
+      }),
     });
     const run = await until(async () => {
       const now = await client.unary(Mosaic.method.getRun, { run: runId });
@@ -29,7 +32,10 @@ pythonTest("a Gymnasium worker: runs to its end, every step and episode is there
     assert.equal(run.telemetry?.malformedLines, 0n);
 
     const episodes = await records({ client }, runId, "episodes");
-    assert.deepEqual(episodes.map((e) => e.episode_index), Array.from({ length: EPISODES }, (_, i) => i));
+    assert.deepEqual(
+      episodes.map((e) => e.episode_index),
+      Array.from({ length: EPISODES }, (_, i) => i),
+    );
     const steps = await records({ client }, runId, "steps");
     assert.equal(steps.length, episodes.reduce((sum, e) => sum + Number(e.steps), 0));
     assert.equal(BigInt(steps.length), run.telemetry?.steps);

@@ -42,7 +42,9 @@ pythonTest(
       assert.deepEqual(got.points, [1, 2, 3, 4, 5].map((step) => [step, 2 / step]));
       assert.deepEqual(got.none, []);
       assert.deepEqual(
-        got.series.map((one: { name: string; points: number; min: number }) => [one.name, one.points, one.min]),
+        got.series.map((
+          one: { name: string; points: number; min: number },
+        ) => [one.name, one.points, one.min]),
         [
           ["loss", 5, 0.4],
         ],
@@ -56,7 +58,10 @@ pythonTest(
       assert.match(got.filter[1], /where, at character 4/);
       assert.match(got.config[1], /entry_point is missing/);
       assert.match(got.both[1], /either a command or a config/);
-      assert.match(got.away[1], /no daemon answers at 127\.0\.0\.1:1: .* Start one with "mosaic up"/);
+      assert.match(
+        got.away[1],
+        /no daemon answers at 127\.0\.0\.1:1: .* Start one with "mosaic up"/,
+      );
       assert.match(got.address[1], /'nowhere' is not an address; use HOST:PORT/);
       assert.match(got.token[1], /a token is not sent unencrypted to 10\.0\.0\.1:8055/);
       assert.equal(got.http, 3);

@@ -44,10 +44,17 @@ pythonTest(
       );
 
       const events = await records({ client }, runId, "events");
-      const payload = (kind: string) => events.filter((e) => e.event === kind).map((e) => e.payload as Json);
+      const payload = (kind: string) =>
+        events.filter((e) => e.event === kind).map((e) => e.payload as Json);
       assert.deepEqual(payload("parameters"), [{
         source: "init",
-        values: { lr: 0.10000000149011612, layers: [64, 64], out: "/tmp/out", seed: 7, device: "cpu" },
+        values: {
+          lr: 0.10000000149011612,
+          layers: [64, 64],
+          out: "/tmp/out",
+          seed: 7,
+          device: "cpu",
+        },
       }]);
       assert.deepEqual(payload("checkpoint_saved"), [{ path: `${cwd}/out/model.pt`, step: 1000 }]);
       // The file is also found by itself, then without its step.
@@ -55,13 +62,19 @@ pythonTest(
       assert.deepEqual(videos, [{ kind: "video", path: `${cwd}/out/run.mp4`, step: 5 }]);
 
       const points = await records({ client }, runId, "metrics");
-      const of = (name: string) => points.filter((p) => p.name === name).map((p) => [p.step, p.value]);
+      const of = (name: string) =>
+        points.filter((p) => p.name === name).map((p) => [p.step, p.value]);
       assert.deepEqual(of("loss"), [[10, 0.10000000149011612], [11, null], [12, 0.25]]);
-      assert.deepEqual([of("eval.score"), of("log/reward"), of("ok")], [[[10, 2.5]], [[10, 3]], [[10, 1]]]);
+      assert.deepEqual([of("eval.score"), of("log/reward"), of("ok")], [[[10, 2.5]], [[10, 3]], [[
+        10,
+        1,
+      ]]]);
       assert.deepEqual(of("many/129"), [[13, 129]]);
       assert.deepEqual(of("values.lr"), [], "parameters are no curve");
       const counted = Array.from({ length: 200 }, (_, i) => [i, i]);
-      for (const name of ["thread0", "thread1", "thread2", "child"]) assert.deepEqual(of(name), counted, name);
+      for (const name of ["thread0", "thread1", "thread2", "child"]) {
+        assert.deepEqual(of(name), counted, name);
+      }
 
       const steps = await records({ client }, runId, "steps");
       const episodes = await records({ client }, runId, "episodes");
@@ -102,13 +115,19 @@ pythonTest(
     };
     try {
       assert.equal(
-        await run([helper], "import mosaic; mosaic.log({'a': 1}); mosaic.init(7); print(mosaic.active())"),
+        await run(
+          [helper],
+          "import mosaic; mosaic.log({'a': 1}); mosaic.init(7); print(mosaic.active())",
+        ),
         "False\n",
       );
       write("own/mosaic/__init__.py", "from mosaic.part import what\n");
       write("own/mosaic/part.py", "what = 'own'\n");
       assert.equal(
-        await run([helper, `${directory}/own`], "from mosaic import what; import mosaic.part; print(what)"),
+        await run(
+          [helper, `${directory}/own`],
+          "from mosaic import what; import mosaic.part; print(what)",
+        ),
         "own\n",
       );
       write("spread/mosaic/part.py", "what = 'namespace'\n");
@@ -150,7 +169,9 @@ pythonTest(
       "import os; d = os.environ['MOSAIC_CHECKPOINT_DIR']; os.makedirs(d, exist_ok=True); open(d + '/a.txt', 'w').write('x')";
     const source = await ended("source", write);
     await until(
-      async () => (await client.unary(Mosaic.method.listArtifacts, { run: source.runId })).artifacts.length > 0,
+      async () =>
+        (await client.unary(Mosaic.method.listArtifacts, { run: source.runId })).artifacts.length >
+          0,
       {
         what: "the artifact",
       },
@@ -170,7 +191,8 @@ except mosaic.MosaicError as error:
       [source.runId, "checkpoints/a.txt"],
     ]);
     assert.deepEqual(
-      Deno.readTextFileSync(`${reader.directory}/logs/${reader.workerId || "worker"}.stderr.log`).trim().split("\n"),
+      Deno.readTextFileSync(`${reader.directory}/logs/${reader.workerId || "worker"}.stderr.log`)
+        .trim().split("\n"),
       ["x", `${source.directory}/checkpoints/a.txt`, "not_found"],
     );
   },

@@ -22,7 +22,9 @@ pythonTest(
         const { runId } = await client.unary(TrainerService.method.submitRun, {
           configJson: configOf({
             command: [python, WORKER, which],
-            metadata: { worker: { script: python, arguments: [WORKER, which], cwd, use_grpc: false } },
+            metadata: {
+              worker: { script: python, arguments: [WORKER, which], cwd, use_grpc: false },
+            },
           }),
         });
         const run = await until(async () => {
@@ -30,13 +32,22 @@ pythonTest(
           return now.outcome === "" ? undefined : now;
         }, { what: "the run to end", timeoutMs: 120_000 });
         assert.equal(run.state, "TERMINATED", run.stderrTail.join("\n"));
-        const written = await runVerb(daemon, ["export", runId, "--format", "minari", "--out", `${cwd}/sets`]);
+        const written = await runVerb(daemon, [
+          "export",
+          runId,
+          "--format",
+          "minari",
+          "--out",
+          `${cwd}/sets`,
+        ]);
         assert.equal(written.code, 0, written.err);
         assert.match(written.out, /6 episodes, \d+ steps/);
         assert.equal(written.err, "", "its spaces are recorded");
         const id = /sets\/(mosaic\/\S+-v0) /.exec(written.out)?.[1];
         const args = [`${cwd}/sets`, String(id), `${cwd}/truth.json`];
-        console.log(`${which}: read by ${(await runPython(python, "minari_reader.py", args)).trim()}`);
+        console.log(
+          `${which}: read by ${(await runPython(python, "minari_reader.py", args)).trim()}`,
+        );
       }
     } finally {
       client.close();

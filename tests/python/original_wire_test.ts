@@ -21,7 +21,10 @@ pythonTest("wire: the original proxy's calls, by Python grpcio", GRPC, async (py
   const client = new MosaicClient(daemon.target, { deadlineMs: 60_000 });
   try {
     const { runId } = await client.unary(TrainerService.method.submitRun, {
-      configJson: configOf({ name: "original-proxy", command: [python, `${here}original_proxy.py`, daemon.address] }),
+      configJson: configOf({
+        name: "original-proxy",
+        command: [python, `${here}original_proxy.py`, daemon.address],
+      }),
     });
     const run = await until(async () => {
       const now = await client.unary(Mosaic.method.getRun, { run: runId });
@@ -37,9 +40,17 @@ pythonTest("wire: the original proxy's calls, by Python grpcio", GRPC, async (py
     }
     steps.forEach((step, i) => assert.equal(step.seqId, BigInt(i + 1)));
     for (const [i, step] of steps.slice(0, 400).entries()) {
-      assert.deepEqual([step.stepIndex, step.agentId], [BigInt(i >> 1), i % 2 === 0 ? "predator" : "prey"]);
+      assert.deepEqual([step.stepIndex, step.agentId], [
+        BigInt(i >> 1),
+        i % 2 === 0 ? "predator" : "prey",
+      ]);
       assert.equal(JSON.parse(step.observationJson), "näher");
-      assert.deepEqual([step.policyLabel, step.backend, step.workerId, step.episodeSeed], ["p", "b", "w-1", 7n]);
+      assert.deepEqual([step.policyLabel, step.backend, step.workerId, step.episodeSeed], [
+        "p",
+        "b",
+        "w-1",
+        7n,
+      ]);
       assert.deepEqual([step.timestamp?.seconds, step.timestamp?.nanos], [1_700_000_000n, i >> 1]);
     }
     assert.equal(steps[400]!.renderPayloadJson.length, 48_000_002);
@@ -49,7 +60,12 @@ pythonTest("wire: the original proxy's calls, by Python grpcio", GRPC, async (py
       episodes.push(episode);
       if (episodes.length === 9) break;
     }
-    assert.deepEqual(episodes.map((e) => e.agentId).slice(0, 4), ["predator", "prey", "predator", "prey"]);
+    assert.deepEqual(episodes.map((e) => e.agentId).slice(0, 4), [
+      "predator",
+      "prey",
+      "predator",
+      "prey",
+    ]);
     // What stood before the wrong record of a refused stream was stored.
     assert.equal(episodes[8]!.episodeIndex, 99n);
   } finally {

@@ -54,11 +54,17 @@ pythonTest(
       await stored(run, 2900);
       await daemon.kill9();
       Deno.writeTextFileSync(`${cwd}/part2`, "");
-      await until(() => readTextIfThere(`${cwd}/points.json`), { what: "the worker's end", timeoutMs: 60_000 });
+      await until(() => readTextIfThere(`${cwd}/points.json`), {
+        what: "the worker's end",
+        timeoutMs: 60_000,
+      });
       await daemon.restart();
       const ended = await untilState(daemon, run, "TERMINATED");
 
-      const expected = JSON.parse(Deno.readTextFileSync(`${cwd}/points.json`)) as Record<string, [number, string][]>;
+      const expected = JSON.parse(Deno.readTextFileSync(`${cwd}/points.json`)) as Record<
+        string,
+        [number, string][]
+      >;
       const read: Record<string, [number, string][]> = {};
       for (const { name, step, value } of await records(daemon, run, "metrics")) {
         (read[name as string] ??= []).push([step as number, hexOf(value as number)]);
@@ -67,13 +73,20 @@ pythonTest(
       assert.equal(ended.telemetry?.episodes, 1500n);
 
       const events = await records(daemon, run, "events");
-      const payloads = (kind: string) => events.filter((event) => event.event === kind).map(({ payload }) => payload);
+      const payloads = (kind: string) =>
+        events.filter((event) => event.event === kind).map(({ payload }) => payload);
       const values = { learning_rate: 0.00025, env_id: "CartPole-v1" };
       assert.deepEqual(payloads("parameters"), [{ source: "hparams", values }]);
-      assert.deepEqual(payloads("source_problem").map((problem) => (problem as { problem: string }).problem), ["torn"]);
+      assert.deepEqual(
+        payloads("source_problem").map((problem) => (problem as { problem: string }).problem),
+        ["torn"],
+      );
       assert.equal(payloads("source_observed").length, 2);
       const { artifacts } = await daemon.client.unary(Mosaic.method.listArtifacts, { run });
-      assert.deepEqual(artifacts.map(({ path, kind }) => [path, kind]), [[`${cwd}/ppo.cleanrl_model`, "checkpoint"]]);
+      assert.deepEqual(artifacts.map(({ path, kind }) => [path, kind]), [[
+        `${cwd}/ppo.cleanrl_model`,
+        "checkpoint",
+      ]]);
     } finally {
       Deno.removeSync(cwd, { recursive: true });
     }

@@ -1,4 +1,7 @@
-/** What programs print for people, through the journal's chunks and through real proxies that are killed. */
+/**
+ * What programs print for people, through the journal's chunks and through real proxies that are
+ * killed.
+ */
 import assert from "node:assert/strict";
 import { logStart } from "../../src/journal/journal_header.ts";
 import { type BatchReading, buildBatch } from "../../src/proxy/delivery/batches.ts";
@@ -12,7 +15,11 @@ import { inScene, type Scene } from "../proxy/scene.ts";
 const FIXTURES = new URL("./formats/fixtures/", import.meta.url).pathname;
 const READING: BatchReading = { context: { agentId: "agent", workerId: "" } };
 /** CleanRL's PPO, as it prints them. */
-const CLEANRL = ["global_step=29, episodic_return=[29.]", "SPS: 308", "global_step=41, episodic_return=[12.]"];
+const CLEANRL = [
+  "global_step=29, episodic_return=[29.]",
+  "SPS: 308",
+  "global_step=41, episodic_return=[12.]",
+];
 const MIXED = [
   "Using cpu device",
   ...CLEANRL,
@@ -26,13 +33,22 @@ const MIXED = [
 ];
 
 interface Read {
-  records: { episodes: EpisodeRecord[]; events: WorkerEventRecord[]; otherLines: number; steps: number };
+  records: {
+    episodes: EpisodeRecord[];
+    events: WorkerEventRecord[];
+    otherLines: number;
+    steps: number;
+  };
 }
 
 /** The file grows by `grow` bytes between two reads. */
 function readInParts(text: string, grow: number, reading = READING): Read {
   const path = Deno.makeTempFileSync();
-  const journal = new Journal(new JournalFile(path), { lines: 2048, bytes: 1 << 16, lineBytes: 1 << 20 });
+  const journal = new Journal(new JournalFile(path), {
+    lines: 2048,
+    bytes: 1 << 16,
+    lineBytes: 1 << 20,
+  });
   const read: Read = { records: { episodes: [], events: [], otherLines: 0, steps: 0 } };
   try {
     using file = Deno.openSync(path, { write: true });
@@ -49,7 +65,9 @@ function readInParts(text: string, grow: number, reading = READING): Read {
         journal.giveBack(to);
         if (to === chunk.from) break;
         const json = (bytes: Uint8Array | undefined) =>
-          bytes === undefined || bytes.length === 0 ? [] : JSON.parse(new TextDecoder().decode(bytes));
+          bytes === undefined || bytes.length === 0
+            ? []
+            : JSON.parse(new TextDecoder().decode(bytes));
         read.records.episodes.push(...json(message.episodesJson));
         read.records.events.push(...json(message.eventsJson));
         read.records.otherLines += Number(message.otherLines);
@@ -137,15 +155,22 @@ Deno.test("printed text: lines that seem to have results and are not read are co
 Deno.test("printed text: wherever the text is cut, the records are the same", () => {
   const text = Deno.readTextFileSync(`${FIXTURES}sb3.stdout.txt`) + MIXED.join("\n");
   const whole = readInParts(text, 1 << 20);
-  assert.equal(whole.records.events.filter(({ dataJson }) => dataJson.includes("time/fps")).length, 4);
-  for (const grow of [1, 7, 40, 333, 1000]) assert.deepEqual(readInParts(text, grow).records, whole.records, `${grow}`);
+  assert.equal(
+    whole.records.events.filter(({ dataJson }) => dataJson.includes("time/fps")).length,
+    4,
+  );
+  for (const grow of [1, 7, 40, 333, 1000]) {
+    assert.deepEqual(readInParts(text, grow).records, whole.records, `${grow}`);
+  }
 });
 
 Deno.test("printed text: reading goes on behind what looks like a table, whatever follows", () => {
   const rule = "-".repeat(20);
   const long = JSON.stringify({ type: "step", observation: "x".repeat(1 << 17) });
   const rows = `${rule}\n${`| ${"k".repeat(120)} | ${"1".repeat(120)} |\n`.repeat(400)}${rule}\n`;
-  for (const text of [`${rule}\n${long}\n`, rows, `${rule}\n`.repeat(5000), rule]) readInParts(text, 10_000);
+  for (const text of [`${rule}\n${long}\n`, rows, `${rule}\n`.repeat(5000), rule]) {
+    readInParts(text, 10_000);
+  }
 });
 
 Deno.test("printed text: a config may leave out dialects", () => {
@@ -160,10 +185,13 @@ Deno.test("printed text: a config may leave out dialects", () => {
 
 /** Shell that prints a file's lines, with a wait for the file `go` after line `at`. */
 function printFile(path: string, at: number): string {
-  return `head -n ${at} ${path}; while [ ! -e go ]; do sleep 0.05; done; tail -n +${at + 1} ${path}`;
+  return `head -n ${at} ${path}; while [ ! -e go ]; do sleep 0.05; done; tail -n +${
+    at + 1
+  } ${path}`;
 }
 
-const metricsOf = (daemon: Scene["daemon"]) => daemon.events.filter(({ kind }) => kind === "metrics");
+const metricsOf = (daemon: Scene["daemon"]) =>
+  daemon.events.filter(({ kind }) => kind === "metrics");
 
 function counts({ daemon }: Scene): [events: number, episodes: number] {
   return [metricsOf(daemon).length, daemon.episodes.length];
@@ -178,27 +206,35 @@ Deno.test("printed text: a proxy killed within a table, and another one goes on:
     assert(within > CLEANRL.length);
     const first = scene.shell(printFile(`${scene.directory}/out.txt`, within));
     await until(() => counts(scene).join() === "3,2", { what: "three tables" });
-    await until(() => scene.journal().split("\n").length > within, { what: "half of the fourth table" });
+    await until(() => scene.journal().split("\n").length > within, {
+      what: "half of the fourth table",
+    });
     await first.kill();
     Deno.writeTextFileSync(`${scene.directory}/go`, "");
     const second = scene.proxy([], { args: ["--attach"] });
     assert.equal(await second.code(), 0);
     assert.deepEqual(counts(scene), [4, 2]);
-    assert.deepEqual(metricsOf(scene.daemon).map(({ dataJson }) => JSON.parse(dataJson).global_step), [
-      256,
-      512,
-      768,
-      1024,
-    ]);
+    assert.deepEqual(
+      metricsOf(scene.daemon).map(({ dataJson }) => JSON.parse(dataJson).global_step),
+      [
+        256,
+        512,
+        768,
+        1024,
+      ],
+    );
     using file = Deno.openSync(scene.files.stdout(1));
     assert.equal(Number(scene.daemon.exit?.finalPosition), file.statSync().size - logStart(file));
   }));
 
 Deno.test("printed text: a table that the worker does not finish is delivered as output when it ends", () =>
   inScene(async (scene) => {
-    const proxy = scene.shell(`echo 'step=1 loss=2'; echo --------------; echo '| a | 1 |'; exit 3`, {
-      start: { textOff: ["json"] },
-    });
+    const proxy = scene.shell(
+      `echo 'step=1 loss=2'; echo --------------; echo '| a | 1 |'; exit 3`,
+      {
+        start: { textOff: ["json"] },
+      },
+    );
     assert.equal(await proxy.code(), 3);
     assert.deepEqual(counts(scene), [1, 0]);
   }));

@@ -1,4 +1,6 @@
-/** What is remembered of a W&B file's metrics stays small: a reader with a large state is given up. */
+/**
+ * What is remembered of a W&B file's metrics stays small: a reader with a large state is given up.
+ */
 import { strict as assert } from "node:assert";
 import { WandbAxes } from "../../src/readers/wandb/wandb_axes.ts";
 

@@ -26,18 +26,36 @@ function dice(seed: number): (n: number) => number {
   };
 }
 
-/** Columns as odd as storable ones can be: constant, sparse, absent, full precision, extreme, of any text. */
+/**
+ * Columns as odd as storable ones can be: constant, sparse, absent, full precision, extreme, of any
+ * text.
+ */
 function odd(roll: (n: number) => number, n: number): StepColumns {
   const one = <T>(values: readonly T[]) => values[roll(values.length)]!;
   const column = <T>(value: () => T): T[] | undefined => {
     const form = roll(5);
     if (form === 0) return undefined;
     const constant = value();
-    return Array.from({ length: n }, () => form === 1 ? constant : form === 2 && roll(9) ? constant : value());
+    return Array.from(
+      { length: n },
+      () => form === 1 ? constant : form === 2 && roll(9) ? constant : value(),
+    );
   };
   const integer = () => one([0, 1, roll(1000), 2 ** 53 - 1, roll(2 ** 31) * 4096]);
   const real = () =>
-    one([0, 1, -1.5, Math.sin(roll(1e9)), 1e-320, -1e308, 5e21, "NaN", "Infinity", "-Infinity", 0.1 + 0.2]);
+    one([
+      0,
+      1,
+      -1.5,
+      Math.sin(roll(1e9)),
+      1e-320,
+      -1e308,
+      5e21,
+      "NaN",
+      "Infinity",
+      "-Infinity",
+      0.1 + 0.2,
+    ]);
   const number = () =>
     one([
       String(Math.sin(roll(1e9))),
@@ -53,9 +71,25 @@ function odd(roll: (n: number) => number, n: number): StepColumns {
   const shape = roll(4);
   const text = () => {
     if (shape > 0) return `[${Array.from({ length: shape }, number).join(one([",", ",", ", "]))}]`;
-    return one(["", "é\n\u2028🐉", '{"a":[1,2]}', "\ufeffx", "\\", "x".repeat(roll(300)), "null", "[]", "[1"]);
+    return one([
+      "",
+      "é\n\u2028🐉",
+      '{"a":[1,2]}',
+      "\ufeffx",
+      "\\",
+      "x".repeat(roll(300)),
+      "null",
+      "[]",
+      "[1",
+    ]);
   };
-  const info = () => one(["", "", `{"lives":${roll(5)},"note":"x"}`, '{"a":{"b":1e400},"global_step":7,"loss":-0.5}']);
+  const info = () =>
+    one([
+      "",
+      "",
+      `{"lives":${roll(5)},"note":"x"}`,
+      '{"a":{"b":1e400},"global_step":7,"loss":-0.5}',
+    ]);
   const label = () => one(["", "a", "agent_1", "é"]);
   const base = one([
     1_700_000_000_000_000_000n,
@@ -64,7 +98,8 @@ function odd(roll: (n: number) => number, n: number): StepColumns {
     1_699_999_999_999_999_999n,
   ]);
   const unit = one([1n, 1000n, 1_000_000n, 1_000_000_000n]);
-  const time = () => String(roll(50) === 0 ? BigInt(roll(2 ** 31)) : base + BigInt(roll(10)) * unit);
+  const time = () =>
+    String(roll(50) === 0 ? BigInt(roll(2 ** 31)) : base + BigInt(roll(10)) * unit);
   /** Episodes that follow each other, as most workers' do. */
   const counting = (): { episode: number[]; step: number[] } => {
     let [episode, step] = [roll(99), roll(9)];
@@ -84,7 +119,11 @@ function odd(roll: (n: number) => number, n: number): StepColumns {
     ...{ actionJson: column(text), observationJson: column(text), infoJson: column(info) },
     ...{ renderHintJson: column(text), renderPayloadJson: column(text), frameRef: column(text) },
     ...{ payloadVersion: column(integer), episodeSeed: column(integer) },
-    ...{ agentId: roll(6) === 0 ? column(label) : label(), workerId: one([undefined, "w"]), backend: "b" },
+    ...{
+      agentId: roll(6) === 0 ? column(label) : label(),
+      workerId: one([undefined, "w"]),
+      backend: "b",
+    },
     ...{ policyLabel: roll(6) === 0 ? column(label) : undefined },
   } as StepColumns;
 }
@@ -95,7 +134,12 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
   for (let seed = 1; seed <= SEEDS; seed++) {
     const roll = dice(seed);
     const now = () => 1_750_000_000_123;
-    const options = { now, ringSize: 1, ringBytes: 1, blocks: { steps: 1 + roll(200), direct: 1 + roll(200) } };
+    const options = {
+      now,
+      ringSize: 1,
+      ringBytes: 1,
+      blocks: { steps: 1 + roll(200), direct: 1 + roll(200) },
+    };
     await withStore((model) =>
       withStore(async (bench) => {
         let position = 0;
@@ -120,7 +164,10 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
         for (let i = 0; i < 20; i++) {
           const since = roll(rows.length);
           const limit = 1 + roll(700);
-          assert.deepEqual(bench.store.read("R", "steps", since, limit), model.store.read("R", "steps", since, limit));
+          assert.deepEqual(
+            bench.store.read("R", "steps", since, limit),
+            model.store.read("R", "steps", since, limit),
+          );
         }
         const series = (store: TelemetryStore) => [
           ...[1, 7, 300].map((buckets) => store.series("R", "reward", 1 + roll(1), 0, buckets)),
@@ -133,8 +180,11 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
         assert.deepEqual(series(bench.store), series(model.store));
         assert.deepEqual(people(bench.path), people(model.path), `seed ${seed}`);
         const texts = (path: string) =>
-          query(path, "SELECT * FROM run_steps WHERE seq % 7 = 0 ORDER BY seq", (message) => assert.fail(message))
-            .map(({ first_seq: _, ...row }) => row);
+          query(path, "SELECT * FROM run_steps WHERE seq % 7 = 0 ORDER BY seq", (message) =>
+            assert.fail(message))
+            .map(({ first_seq: _, ...row }) =>
+              row
+            );
         assert.deepEqual(texts(bench.path), texts(model.path));
         const db = new DatabaseSync(bench.path, { readOnly: true });
         assert.deepEqual([...damagedSteps(db)], []);
@@ -154,13 +204,21 @@ function others(roll: (n: number) => number): Pick<IngestBatch, "episodes" | "ev
   const some = <T>(make: () => T) => Array.from({ length: Math.max(0, roll(6) - 2) }, make);
   return {
     episodes: some(() => ({
-      ...{ episode: roll(99), totalReward: roll(5) === 0 ? "NaN" : Math.sin(roll(1e9)), steps: roll(500) },
+      ...{
+        episode: roll(99),
+        totalReward: roll(5) === 0 ? "NaN" : Math.sin(roll(1e9)),
+        steps: roll(500),
+      },
       ...{
         terminated: roll(2) === 0,
         truncated: roll(2) === 0,
         tsNs: String(1_700_000_000_000_000_000n + BigInt(roll(99))),
       },
-      ...{ agentId: roll(2) === 0 ? "a" : "", workerId: "", metadataJson: roll(2) === 0 ? "" : '{"success":true}' },
+      ...{
+        agentId: roll(2) === 0 ? "a" : "",
+        workerId: "",
+        metadataJson: roll(2) === 0 ? "" : '{"success":true}',
+      },
     })),
     events: some(() => ({
       kind: roll(2) === 0 ? "metrics" : "noted",
@@ -170,7 +228,10 @@ function others(roll: (n: number) => number): Pick<IngestBatch, "episodes" | "ev
   };
 }
 
-/** Damages any one block: every range is the model's without its steps, and the curve says which points are missing. */
+/**
+ * Damages any one block: every range is the model's without its steps, and the curve says which
+ * points are missing.
+ */
 function withoutOneBlock(
   bench: { path: string; reopen(): TelemetryStore },
   rows: readonly { seq: number; reward: number | string }[],
@@ -233,7 +294,9 @@ function people(path: string): unknown[] {
 
 Deno.test("blocks: the rows of an older database become blocks in the background, and nothing else changes", () =>
   withStore(async (bench) => {
-    for (let b = 0; b < 20; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 500, 500) }));
+    for (let b = 0; b < 20; b++) {
+      bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 500, 500) }));
+    }
     bench.store.ingest("few", 1, batch(0, 1, { steps: steps(0, 5) }));
     const before = readAll(bench.store, "R", "steps");
     const store = bench.reopen({});
@@ -244,11 +307,16 @@ Deno.test("blocks: the rows of an older database become blocks in the background
     await sealing;
     await bench.store.sealWaiting();
     assert.deepEqual(readAll(bench.store, "R", "steps").slice(0, before.length), before);
-    assert.equal(bench.store.ingest("R", 1, batch(20, 21, { steps: steps(10_000, 300) })).type, "duplicate");
+    assert.equal(
+      bench.store.ingest("R", 1, batch(20, 21, { steps: steps(10_000, 300) })).type,
+      "duplicate",
+    );
     bench.store.close();
     const db = new DatabaseSync(bench.path);
     const { n } = db.prepare("SELECT sum(n) AS n FROM step_blocks").get() as { n: number };
-    const rows = db.prepare("SELECT count(*) AS n FROM steps GROUP BY run_key").all().map((row) => row.n);
+    const rows = db.prepare("SELECT count(*) AS n FROM steps GROUP BY run_key").all().map((row) =>
+      row.n
+    );
     // A few rows are not worth a block.
     assert.deepEqual(rows, [10_300 - n, 5]);
     assert.ok(n >= 10_240);
@@ -257,7 +325,9 @@ Deno.test("blocks: the rows of an older database become blocks in the background
 
 Deno.test("blocks: rows that an earlier version left to wait become a block with the run's next batch", () =>
   withStore((bench) => {
-    for (let b = 0; b < 6; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 50, 50) }));
+    for (let b = 0; b < 6; b++) {
+      bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 50, 50) }));
+    }
     const before = readAll(bench.store, "R", "steps");
     const store = bench.reopen({ ringSize: 1, ringBytes: 1 });
     store.ingest("R", 1, batch(6, 7, { steps: steps(300, 1) }));
@@ -272,10 +342,14 @@ Deno.test("blocks: rows that an earlier version left to wait become a block with
 
 Deno.test("blocks: small ones become one in the background, read before and after", () =>
   withStore(async (bench) => {
-    for (let b = 0; b < 70; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 90, 90) }));
+    for (let b = 0; b < 70; b++) {
+      bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 90, 90) }));
+    }
     const sizes = () => {
       const db = new DatabaseSync(bench.path, { readOnly: true });
-      const rows = db.prepare("SELECT n FROM step_blocks ORDER BY first_seq").all().map(({ n }) => n);
+      const rows = db.prepare("SELECT n FROM step_blocks ORDER BY first_seq").all().map(({ n }) =>
+        n
+      );
       db.close();
       return rows;
     };
@@ -321,7 +395,8 @@ Deno.test("blocks: small ones are joined by the batches that follow, but for one
         from++;
       }
     };
-    const sizes = (db: DatabaseSync) => db.prepare("SELECT n FROM step_blocks ORDER BY 1").all().map(({ n }) => n);
+    const sizes = (db: DatabaseSync) =>
+      db.prepare("SELECT n FROM step_blocks ORDER BY 1").all().map(({ n }) => n);
     more(70);
     const db = new DatabaseSync(bench.path);
     assert.deepEqual(sizes(db), [...new Array(5).fill(5), 325]);
@@ -332,7 +407,10 @@ Deno.test("blocks: small ones are joined by the batches that follow, but for one
     for (let part; (part = bench.store.read("R", "steps", seqs.at(-1) ?? 0, 1000)).length > 0;) {
       seqs.push(...part.map(({ seq }) => seq));
     }
-    assert.deepEqual(seqs, Array.from({ length: 1350 }, (_, i) => i + 1).filter((seq) => seq < 331 || seq > 335));
+    assert.deepEqual(
+      seqs,
+      Array.from({ length: 1350 }, (_, i) => i + 1).filter((seq) => seq < 331 || seq > 335),
+    );
     assert.deepEqual([...damagedSteps(db)].map(({ first, last }) => [first, last]), [[331, 335]]);
     assert.ok(sizes(db).length < 80, "the others are not joined");
     db.close();
@@ -354,7 +432,8 @@ Deno.test("blocks: a page of waiting rows that is damaged keeps no other run's r
     Deno.writeFileSync(bench.path, bytes);
     await bench.reopen({}).sealWaiting();
     const db = new DatabaseSync(bench.path, { readOnly: true });
-    const sealed = "SELECT sum(n) AS n FROM step_blocks JOIN telemetry_runs USING (run_key) WHERE run_id = ?";
+    const sealed =
+      "SELECT sum(n) AS n FROM step_blocks JOIN telemetry_runs USING (run_key) WHERE run_id = ?";
     assert.ok(Number(db.prepare(sealed).get("good")!.n) > 2000);
     assert.ok(Number(db.prepare(sealed).get("bad")!.n) < 3000);
     db.close();
@@ -362,11 +441,14 @@ Deno.test("blocks: a page of waiting rows that is damaged keeps no other run's r
 
 Deno.test("blocks: a flipped bit costs its block only, and is listed with its size", () =>
   withStore(async (bench) => {
-    for (let b = 0; b < 3; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 300, 300) }));
+    for (let b = 0; b < 3; b++) {
+      bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 300, 300) }));
+    }
     const before = readAll(bench.store, "R", "steps");
     bench.store.close();
     const db = new DatabaseSync(bench.path);
-    const body = db.prepare("SELECT body FROM step_blocks WHERE first_seq = 301").get()!.body as Uint8Array;
+    const body = db.prepare("SELECT body FROM step_blocks WHERE first_seq = 301").get()!
+      .body as Uint8Array;
     for (
       const change of [
         "hot = replace(hot, '3', '4')",
@@ -382,17 +464,25 @@ Deno.test("blocks: a flipped bit costs its block only, and is listed with its si
         }),
       ]
     ) {
-      db.exec("DROP TABLE IF EXISTS saved; CREATE TABLE saved AS SELECT * FROM step_blocks WHERE first_seq = 301");
+      db.exec(
+        "DROP TABLE IF EXISTS saved; CREATE TABLE saved AS SELECT * FROM step_blocks WHERE first_seq = 301",
+      );
       db.exec(`UPDATE step_blocks SET ${change} WHERE first_seq = 301`);
       const warnings: string[] = [];
-      const store = TelemetryStore.open(bench.path, { checkpoints: { warn: (message) => warnings.push(message) } });
+      const store = TelemetryStore.open(bench.path, {
+        checkpoints: { warn: (message) => warnings.push(message) },
+      });
       const rest = [...store.read("R", "steps", 0, 4000)];
       assert.deepEqual(rest, before.filter(({ seq }) => seq <= 300 || seq > 600), change);
-      assert.throws(() => query(bench.path, "SELEC", () => {}), { code: "invalid_argument", hint: undefined });
+      assert.throws(() => query(bench.path, "SELEC", () => {}), {
+        code: "invalid_argument",
+        hint: undefined,
+      });
       for (const wrong of ["SELECT 1 FROM runs", "SELECT rewards FROM run_steps"]) {
         assert.throws(() => query(bench.path, wrong, () => {}), {
           code: "invalid_argument",
-          hint: /^There are run_steps \(.*\breward\b.*\), run_episodes \(.*\), run_metrics \(.*mosaic list/,
+          hint:
+            /^There are run_steps \(.*\breward\b.*\), run_episodes \(.*\), run_metrics \(.*mosaic list/,
         });
       }
       assert.match(warnings.join(), /steps 301 to (600|599) of run R cannot be read/);
@@ -402,12 +492,25 @@ Deno.test("blocks: a flipped bit costs its block only, and is listed with its si
         "count(*) AS n, count(action) AS texts, min(seq + reward * 0) AS first, max(episode_index) AS last";
       const twice = `SELECT ${columns}, (SELECT count(*) FROM run_steps) AS again FROM run_steps`;
       const found = query(bench.path, twice, (message) => told.push(message));
-      assert.deepEqual(found, query(bench.path, `${twice} WHERE seq NOT BETWEEN 301 AND 600`, () => {}), change);
+      assert.deepEqual(
+        found,
+        query(bench.path, `${twice} WHERE seq NOT BETWEEN 301 AND 600`, () => {}),
+        change,
+      );
       assert.deepEqual([found[0]!.n, found[0]!.texts, found[0]!.again], [600, 600, 600], change);
-      assert.match(told.join(), /^steps 301 to (600 \(300|599 \(299)\) of run R are damaged and left out \(/, change);
+      assert.match(
+        told.join(),
+        /^steps 301 to (600 \(300|599 \(299)\) of run R are damaged and left out \(/,
+        change,
+      );
       assert.equal(told.length, 1, change);
-      assert.ok([...damagedSteps(db)].some(({ runId, first }) => runId === "R" && first === 301), change);
-      db.exec("DELETE FROM step_blocks WHERE first_seq = 301; INSERT INTO step_blocks SELECT * FROM saved");
+      assert.ok(
+        [...damagedSteps(db)].some(({ runId, first }) => runId === "R" && first === 301),
+        change,
+      );
+      db.exec(
+        "DELETE FROM step_blocks WHERE first_seq = 301; INSERT INTO step_blocks SELECT * FROM saved",
+      );
     }
     db.exec("DROP TABLE saved; DELETE FROM step_blocks WHERE first_seq = 301");
     assert.deepEqual([...damagedSteps(db)], [{ runId: "R", first: 301, last: 600 }]);
@@ -418,15 +521,21 @@ Deno.test("blocks: a flipped bit costs its block only, and is listed with its si
 
 Deno.test("blocks: a query of SQL has all steps that were there at its beginning, though a daemon makes one of their blocks meanwhile", () =>
   withStore((bench) => {
-    for (let b = 0; b < 4; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 300, 300) }));
+    for (let b = 0; b < 4; b++) {
+      bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 300, 300) }));
+    }
     bench.store.close();
     const daemon = new DatabaseSync(bench.path);
     daemon.exec("UPDATE step_blocks SET unit_ns = 2 WHERE first_seq = 1");
     const told: string[] = [];
-    const [found] = query(bench.path, "SELECT count(*) AS n, count(action) AS texts FROM run_steps", (message) => {
-      told.push(message);
-      assert.ok(new StepBlocks(daemon, () => {}).merge(1, [301, 601, 901]));
-    });
+    const [found] = query(
+      bench.path,
+      "SELECT count(*) AS n, count(action) AS texts FROM run_steps",
+      (message) => {
+        told.push(message);
+        assert.ok(new StepBlocks(daemon, () => {}).merge(1, [301, 601, 901]));
+      },
+    );
     daemon.close();
     assert.deepEqual([found, told.length], [{ n: 900, texts: 900 }, 1], told.join());
     bench.reopen();

@@ -49,7 +49,15 @@ const NONE = [
     "rewards/accuracies",
     "rewards/margins",
   ],
-  ...["intrinsic_reward", "advantages/mean", "val/loss", "episode/length", "returns/std", "value_loss", "f1_score"],
+  ...[
+    "intrinsic_reward",
+    "advantages/mean",
+    "val/loss",
+    "episode/length",
+    "returns/std",
+    "value_loss",
+    "f1_score",
+  ],
   ...[
     "reward_loss",
     "episode_reward_max",
@@ -72,7 +80,10 @@ Deno.test("reward: names of libraries are recognized, by how certain they are; f
 Deno.test("reward: without a chosen metric the most certain reward shows the progress, then a score, then a loss", () => {
   const chosen = (names: string[], objective?: string) =>
     progressSeries(names.map((name) => ({ name, points: 1n })), [objective]);
-  assert.equal(chosen(["loss", "train/reward", "eval/mean_reward", "eval/episode_reward"]), "eval/episode_reward");
+  assert.equal(
+    chosen(["loss", "train/reward", "eval/mean_reward", "eval/episode_reward"]),
+    "eval/episode_reward",
+  );
   assert.equal(chosen(["epoch", "val/loss", "accuracy"]), "accuracy");
   assert.equal(chosen(["epoch", "train/loss"]), "train/loss");
   assert.equal(chosen(["lr", "entropy"]), "entropy");

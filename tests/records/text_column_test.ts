@@ -16,7 +16,11 @@ const python = (x: number) => {
 Deno.test("text column: lists of numbers are numbers where these give the text back, and come out to the byte", () => {
   const lists = (number: (x: number) => string, separator: string) =>
     values.map((x, i) =>
-      `[${[x, -x, x / 3, i % 19 || i < 20 ? Math.cos(i) : 1e-5].map(Math.fround).map(number).join(separator)}]`
+      `[${
+        [x, -x, x / 3, i % 19 || i < 20 ? Math.cos(i) : 1e-5].map(Math.fround).map(number).join(
+          separator,
+        )
+      }]`
     );
   for (const column of [lists(String, ","), lists(python, ", "), lists(python, ",")]) {
     const bytes = encodeTexts(column);
@@ -32,7 +36,12 @@ Deno.test("text column: lists of numbers are numbers where these give the text b
     }
   }
   for (
-    const other of [values.map(() => "[1"), values.map(String), values.map((x) => `[[${x},${x}],${x}]`), ["[", "1]"]]
+    const other of [
+      values.map(() => "[1"),
+      values.map(String),
+      values.map((x) => `[[${x},${x}],${x}]`),
+      ["[", "1]"],
+    ]
   ) {
     assert.deepEqual(decodeTexts(encodeTexts(other), other.length), other);
   }
@@ -57,7 +66,11 @@ Deno.test("text column: texts that lie among bytes are the same column as these 
       lying.set(bytes, 3, bytes.length - 1);
       column.push(i % 5 === 0 ? text : lying);
     }
-    assert.deepEqual([column.n, column.length, column.clamped], [texts.length, texts.join("").length, 0]);
+    assert.deepEqual([column.n, column.length, column.clamped], [
+      texts.length,
+      texts.join("").length,
+      0,
+    ]);
     assert.deepEqual(column.strings(), texts);
     assert.deepEqual(column.strings(16), texts.slice(0, 16));
     assert.equal(JSON.stringify(column), JSON.stringify(texts));
@@ -65,13 +78,19 @@ Deno.test("text column: texts that lie among bytes are the same column as these 
   }
   const clean = TextColumn.of(["a\0b", "\ud800", "c"]);
   assert.deepEqual([clean.strings(), clean.clamped], [["a\ufffdb", "\ufffd", "c"], 2]);
-  assert.deepEqual(JSON.parse(JSON.stringify(clean)), ["a\0b", "\ud800", "c"], "whoever stores them counts them");
+  assert.deepEqual(
+    JSON.parse(JSON.stringify(clean)),
+    ["a\0b", "\ud800", "c"],
+    "whoever stores them counts them",
+  );
   assert.deepEqual(new TextColumn().strings(), []);
 });
 
 Deno.test("text column: numbers of 64 bits take less than their digits, and come out to the byte", () => {
   for (const number of [String, python]) {
-    const column = values.map((x, i) => `[${[x, Math.sqrt(i), -x / 3, Math.cos(i)].map(number).join(", ")}]`);
+    const column = values.map((x, i) =>
+      `[${[x, Math.sqrt(i), -x / 3, Math.cos(i)].map(number).join(", ")}]`
+    );
     column[77] = "[0.1,null]";
     const bytes = encodeTexts(column);
     assert.equal(bytes[0], 2);
@@ -107,6 +126,10 @@ Deno.test("text column: a head that no encoder writes is refused before it costs
       { width: 0.5 },
     ]
   ) {
-    assert.throws(() => decodeTexts(lists(change), 100), /head that is not right/, JSON.stringify(change).slice(0, 50));
+    assert.throws(
+      () => decodeTexts(lists(change), 100),
+      /head that is not right/,
+      JSON.stringify(change).slice(0, 50),
+    );
   }
 });

@@ -6,7 +6,10 @@ import { hasCode, newRun, runId, withRegistry } from "./fixture.ts";
 
 Deno.test("resolve: id, id in lower case, unique prefix, unique name, @last", async () => {
   await withRegistry(({ registry, clock }) => {
-    assert.throws(() => registry.resolve("@last"), hasCode("not_found", /no run has been submitted/));
+    assert.throws(
+      () => registry.resolve("@last"),
+      hasCode("not_found", /no run has been submitted/),
+    );
     registry.insert(newRun(1, { runId: "01AAAAAAAAAAAAAAAAAAAAAAAA", name: "cartpole" }));
     clock.now += 1;
     registry.insert(newRun(2, { runId: "01ABAAAAAAAAAAAAAAAAAAAAAA", name: "lunar lander" }));
@@ -28,7 +31,10 @@ Deno.test("resolve: what fits several runs is refused, naming at most five of th
     assert.throws(() => registry.resolve("01HZ"), hasCode("invalid_argument", /01HZ/));
     assert.throws(() => registry.resolve("same"), (error) => {
       const message = (error as Error).message;
-      assert.match(message, new RegExp(`${runId(7)} \\(same\\), ${runId(6)}.*${runId(3)} \\(same\\), …$`));
+      assert.match(
+        message,
+        new RegExp(`${runId(7)} \\(same\\), ${runId(6)}.*${runId(3)} \\(same\\), …$`),
+      );
       assert.ok(!message.includes(runId(2)));
       return hasCode("invalid_argument")(error);
     });
@@ -56,8 +62,14 @@ Deno.test("resolve: an unknown name is answered with near ones", async () => {
   await withRegistry(({ registry }) => {
     registry.insert(newRun(1, { name: "cartpole-ppo" }));
     registry.insert(newRun(2, { name: "atari" }));
-    assert.throws(() => registry.resolve("cartploe-ppo"), hasCode("not_found", /did you mean "cartpole-ppo"\?$/));
-    assert.throws(() => registry.resolve("zzzzzz"), hasCode("not_found", /^there is no run "zzzzzz"$/));
+    assert.throws(
+      () => registry.resolve("cartploe-ppo"),
+      hasCode("not_found", /did you mean "cartpole-ppo"\?$/),
+    );
+    assert.throws(
+      () => registry.resolve("zzzzzz"),
+      hasCode("not_found", /^there is no run "zzzzzz"$/),
+    );
   });
 });
 
@@ -94,7 +106,10 @@ Deno.test("list: newest first, in pages that survive submissions and deletions i
     const third = registry.list({}, { limit: 4, token: second.nextToken });
     assert.deepEqual(third.runs.map((r) => r.runId), [runId(1)]);
     assert.equal(third.nextToken, undefined);
-    assert.throws(() => registry.list({}, { limit: 4, token: "nonsense" }), hasCode("invalid_argument", /nonsense/));
+    assert.throws(
+      () => registry.list({}, { limit: 4, token: "nonsense" }),
+      hasCode("invalid_argument", /nonsense/),
+    );
   });
 });
 
@@ -168,7 +183,10 @@ Deno.test("list: pages, counts and resolution are answered from indexes", async 
       ),
       /^SEARCH runs USING INDEX runs_newest/,
     );
-    assert.match(plan("SELECT state, count(*) FROM runs GROUP BY state"), /COVERING INDEX runs_by_state/);
+    assert.match(
+      plan("SELECT state, count(*) FROM runs GROUP BY state"),
+      /COVERING INDEX runs_by_state/,
+    );
     assert.match(
       plan("SELECT run_id FROM runs WHERE name = 'a' ORDER BY created_at DESC, run_id DESC"),
       /INDEX runs_by_name/,

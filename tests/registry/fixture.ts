@@ -62,5 +62,6 @@ export function newRun(n: number, fields: Partial<NewRun> = {}): NewRun {
 
 export function hasCode(code: string, text?: RegExp) {
   return (error: unknown) =>
-    (error as { code?: string }).code === code && (text === undefined || text.test((error as Error).message));
+    (error as { code?: string }).code === code &&
+    (text === undefined || text.test((error as Error).message));
 }

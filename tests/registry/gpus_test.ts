@@ -8,8 +8,14 @@ Deno.test("gpus: a claim takes all slots or none", async () => {
     registry.insert(newRun(2));
     registry.gpus.claim(runId(1), [1]);
     assert.deepEqual(registry.require(runId(1)).gpuSlots, [1]);
-    assert.throws(() => registry.gpus.claim(runId(2), [0, 1]), hasCode("failed_precondition", /slot 1 is held by run/));
-    assert.throws(() => registry.gpus.claim(runId(2), [7]), hasCode("failed_precondition", /no GPU slot 7/));
+    assert.throws(
+      () => registry.gpus.claim(runId(2), [0, 1]),
+      hasCode("failed_precondition", /slot 1 is held by run/),
+    );
+    assert.throws(
+      () => registry.gpus.claim(runId(2), [7]),
+      hasCode("failed_precondition", /no GPU slot 7/),
+    );
     assert.deepEqual(registry.gpus.slots(), [
       { slot: 0, runId: null, shares: [] },
       { slot: 1, runId: runId(1), shares: [] },
@@ -45,7 +51,10 @@ Deno.test("gpus: an ended run can claim none", async () => {
     registry.gpus.set([0]);
     registry.insert(newRun(1));
     registry.apply(runId(1), { type: "cancelled", reason: "user_cancel" });
-    assert.throws(() => registry.gpus.claim(runId(1), [0]), hasCode("failed_precondition", /has ended/));
+    assert.throws(
+      () => registry.gpus.claim(runId(1), [0]),
+      hasCode("failed_precondition", /has ended/),
+    );
   });
 });
 
@@ -82,7 +91,13 @@ Deno.test("gpus: time from a claim to its release, by run and day; what is measu
     registry.gpus.count(runId(2), { measuredMs: 5, idleMs: 5 });
     now += 3_600_000;
     registry.apply(runId(1), { type: "cancelled", reason: "user_cancel" });
-    const use = { runId: runId(1), name: newRun(1).name, submitter: "ada", measuredMs: 3_000_000, idleMs: 1_000_000 };
+    const use = {
+      runId: runId(1),
+      name: newRun(1).name,
+      submitter: "ada",
+      measuredMs: 3_000_000,
+      idleMs: 1_000_000,
+    };
     assert.deepEqual(registry.gpus.use(0), [{ ...use, gpuMs: 2 * 5_400_000 }]);
     assert.deepEqual(registry.gpus.use(now).map(({ gpuMs }) => gpuMs), [2 * 3_600_000]);
     now += 3_600_000;
@@ -91,7 +106,10 @@ Deno.test("gpus: time from a claim to its release, by run and day; what is measu
     // The clock was set back: no negative time.
     registry.apply(runId(2), { type: "cancelled", reason: "user_cancel" });
     registry.delete(runId(1));
-    assert.deepEqual(registry.gpus.use(0).map(({ runId, gpuMs }) => [runId, gpuMs]), [[runId(1), 10_800_000], [
+    assert.deepEqual(registry.gpus.use(0).map(({ runId, gpuMs }) => [runId, gpuMs]), [[
+      runId(1),
+      10_800_000,
+    ], [
       runId(2),
       0,
     ]]);
@@ -105,7 +123,11 @@ Deno.test("gpus: runs share a card up to the whole of it, and never with a run t
     const third = (slot: number) => ({ slot, part: 1 / 3, memoryMb: 8192 });
     registry.gpus.claimShares(runId(1), [third(0)]);
     registry.gpus.claimShares(runId(2), [third(0)]);
-    const shares = [{ runId: runId(1), part: 1 / 3, memoryMb: 8192 }, { runId: runId(2), part: 1 / 3, memoryMb: 8192 }];
+    const shares = [{ runId: runId(1), part: 1 / 3, memoryMb: 8192 }, {
+      runId: runId(2),
+      part: 1 / 3,
+      memoryMb: 8192,
+    }];
     assert.deepEqual(registry.gpus.slots(), [
       { slot: 0, runId: null, shares },
       { slot: 1, runId: null, shares: [] },
@@ -125,7 +147,9 @@ Deno.test("gpus: runs share a card up to the whole of it, and never with a run t
       () => registry.gpus.claimShares(runId(3), [third(1)]),
       hasCode("failed_precondition", /slot 1 is held by run/),
     );
-    for (const n of [1, 2, 3]) registry.apply(runId(n), { type: "cancelled", reason: "user_cancel" });
+    for (const n of [1, 2, 3]) {
+      registry.apply(runId(n), { type: "cancelled", reason: "user_cancel" });
+    }
     assert.deepEqual(registry.gpus.slots()[0], { slot: 0, runId: null, shares: [] });
   });
 });

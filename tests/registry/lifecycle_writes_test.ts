@@ -17,7 +17,10 @@ Deno.test("registry: a submitted run is INIT with its first transition and a que
     assert.deepEqual(registry.transitions(R).map(({ from, to, event }) => ({ from, to, event })), [
       { from: null, to: "INIT", event: "submit" },
     ]);
-    assert.deepEqual(registry.eventsSince(0, { limit: 10 }).map((e) => [e.kind, e.runName]), [["queued", "run-1"]]);
+    assert.deepEqual(registry.eventsSince(0, { limit: 10 }).map((e) => [e.kind, e.runName]), [[
+      "queued",
+      "run-1",
+    ]]);
   });
 });
 
@@ -38,7 +41,11 @@ Deno.test("registry: a state change is a row, a transition and an event, and all
     registry.apply(R, { type: "spawned" }, { proxy: { pid: 77, identity: "boot/1" } });
     registry.apply(R, { type: "registered" }, { sessionToken: "secret", supportsPause: true });
     clock.now += 10;
-    registry.apply(R, { type: "failed", reason: "exit_code_3" }, { exitCode: 3, hint: "look", stderrTail: ["oops"] });
+    registry.apply(R, { type: "failed", reason: "exit_code_3" }, {
+      exitCode: 3,
+      hint: "look",
+      stderrTail: ["oops"],
+    });
 
     const again = fixture.reopen();
     const run = again.require(R);
@@ -50,7 +57,12 @@ Deno.test("registry: a state change is a row, a transition and an event, and all
     assert.deepEqual(run.proxy, { pid: 77, identity: "boot/1" });
     assert.equal(run.supportsPause, true);
     assert.deepEqual(run.stderrTail, ["oops"]);
-    assert.deepEqual(again.transitions(R).map((t) => t.to), ["INIT", "HANDSHAKE", "READY", "FAULTED"]);
+    assert.deepEqual(again.transitions(R).map((t) => t.to), [
+      "INIT",
+      "HANDSHAKE",
+      "READY",
+      "FAULTED",
+    ]);
     const last = again.eventsSince(0, { runId: R, limit: 10 }).at(-1)!;
     assert.equal(last.kind, "state");
     assert.deepEqual(JSON.parse(last.dataJson), {
@@ -95,7 +107,12 @@ Deno.test("registry: a refused event changes nothing", async () => {
 Deno.test("registry: a patch cannot smuggle in a state", async () => {
   await withRegistry(({ registry }) => {
     registry.insert(newRun(1));
-    const patch = { state: "TERMINATED", attempt: 9, outcome: "succeeded", reason: "waits" } as Record<string, unknown>;
+    const patch = {
+      state: "TERMINATED",
+      attempt: 9,
+      outcome: "succeeded",
+      reason: "waits",
+    } as Record<string, unknown>;
     const run = registry.update(R, patch);
     assert.deepEqual([run.state, run.attempt, run.outcome, run.reason], ["INIT", 1, null, "waits"]);
   });
@@ -104,15 +121,39 @@ Deno.test("registry: a patch cannot smuggle in a state", async () => {
 Deno.test("registry: a retry is the next attempt and forgets how the one before ended", async () => {
   await withRegistry(({ registry }) => {
     registry.insert(newRun(1, { maxAttempts: 2 }));
-    registry.apply(R, { type: "spawned" }, { proxy: { pid: 77, identity: "x" }, sessionToken: "old" });
+    registry.apply(R, { type: "spawned" }, {
+      proxy: { pid: 77, identity: "x" },
+      sessionToken: "old",
+    });
     registry.touchHeartbeat(R, 1_700_000_000_500);
-    registry.apply(R, { type: "failed", reason: "exit_code_3" }, { exitCode: 3, stderrTail: ["oops"], hint: "look" });
-    const run = registry.apply(R, { type: "retry", reason: "restart" }, { notBefore: 5, resumeFrom: "ckpt/1" });
+    registry.apply(R, { type: "failed", reason: "exit_code_3" }, {
+      exitCode: 3,
+      stderrTail: ["oops"],
+      hint: "look",
+    });
+    const run = registry.apply(R, { type: "retry", reason: "restart" }, {
+      notBefore: 5,
+      resumeFrom: "ckpt/1",
+    });
     assert.deepEqual(
-      [run.state, run.attempt, run.outcome, run.finishedAt, run.exitCode, run.hint, run.proxy, run.sessionToken],
+      [
+        run.state,
+        run.attempt,
+        run.outcome,
+        run.finishedAt,
+        run.exitCode,
+        run.hint,
+        run.proxy,
+        run.sessionToken,
+      ],
       ["INIT", 2, null, null, null, null, null, null],
     );
-    assert.deepEqual([run.reason, run.notBefore, run.resumeFrom, run.lastHeartbeatAt], ["restart", 5, "ckpt/1", null]);
+    assert.deepEqual([run.reason, run.notBefore, run.resumeFrom, run.lastHeartbeatAt], [
+      "restart",
+      5,
+      "ckpt/1",
+      null,
+    ]);
     assert.equal(registry.transitions(R).find((t) => t.to === "FAULTED")!.reason, "exit_code_3");
     assert.equal(registry.apply(R, { type: "spawned" }).notBefore, null);
   });
@@ -140,7 +181,11 @@ Deno.test("registry: deleting a run leaves its name in a deleted event, and sequ
     assert.deepEqual(registry.artifacts(R), []);
     const [event, ...others] = registry.eventsSince(0, { runId: R, limit: 10 });
     assert.deepEqual(others, []);
-    assert.deepEqual([event!.kind, event!.runName, JSON.parse(event!.dataJson).name], ["deleted", "gone", "gone"]);
+    assert.deepEqual([event!.kind, event!.runName, JSON.parse(event!.dataJson).name], [
+      "deleted",
+      "gone",
+      "gone",
+    ]);
     assert.throws(() => registry.delete(R), hasCode("not_found"));
 
     const again = fixture.reopen();

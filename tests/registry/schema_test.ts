@@ -10,7 +10,9 @@ const GOLDEN = new URL("./fixtures/schema.sql", import.meta.url);
 
 function schemaOf(db: DatabaseSync): string {
   const version = db.prepare("PRAGMA user_version").get()!.user_version;
-  const rows = db.prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name").all();
+  const rows = db.prepare(
+    "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name",
+  ).all();
   return `-- schema version ${version}\n` + rows.map((row) => `${row.sql};\n`).join("\n");
 }
 
@@ -47,7 +49,10 @@ Deno.test("schema: a migration that fails leaves the database at the version bef
   const broken = { version: 2, sql: "CREATE TABLE half (a TEXT); CREATE TABLE runs (a TEXT);" };
   assert.throws(() => migrate(db, "registry.db", [...MIGRATIONS.slice(0, 1), broken]));
   assert.equal(db.prepare("PRAGMA user_version").get()!.user_version, 1);
-  assert.equal(db.prepare("SELECT count(*) AS n FROM sqlite_master WHERE name = 'half'").get()!.n, 0);
+  assert.equal(
+    db.prepare("SELECT count(*) AS n FROM sqlite_master WHERE name = 'half'").get()!.n,
+    0,
+  );
   db.close();
 });
 
@@ -56,7 +61,9 @@ Deno.test("schema: alerts are found without reading the other events", () => {
   migrate(db, "registry.db");
   const { conditions, values } = eventConditions({ kinds: ["alert"] });
   const plan = db.prepare(
-    `EXPLAIN QUERY PLAN SELECT * FROM events WHERE ${[...conditions, "seq > ?"].join(" AND ")} ORDER BY seq LIMIT ?`,
+    `EXPLAIN QUERY PLAN SELECT * FROM events WHERE ${
+      [...conditions, "seq > ?"].join(" AND ")
+    } ORDER BY seq LIMIT ?`,
   ).all(...values, 0, 1000);
   db.close();
   // And one look at the few runs in the trash.
@@ -93,9 +100,11 @@ Deno.test("schema: runs from before version 2 get their parameters; deleting a r
     const path = `${directory}/old.db`;
     const old = new DatabaseSync(path);
     migrate(old, path, MIGRATIONS.slice(0, 1));
-    old.exec(`INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
+    old.exec(
+      `INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
       gpus_requested, gpus_mandatory, created_at, updated_at, worker_id, agent_id, config_json)
-      VALUES ('OLD', 'old', 'd', 'TERMINATED', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', '{}')`);
+      VALUES ('OLD', 'old', 'd', 'TERMINATED', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', '{}')`,
+    );
     old.close();
     const again = Registry.open(path);
     const read = () => [{ name: "lr", source: "command", value: "1" }];
@@ -119,24 +128,31 @@ Deno.test("schema: runs from before version 7 that Slurm places get the daemon's
       DAMAGED: `{"metadata":`,
     };
     for (const [id, config] of Object.entries(configs)) {
-      old.prepare(`INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
+      old.prepare(
+        `INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
         gpus_requested, gpus_mandatory, created_at, updated_at, worker_id, agent_id, config_json)
-        VALUES (?, 'old', 'd', 'INIT', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', ?)`).run(id, config);
+        VALUES (?, 'old', 'd', 'INIT', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', ?)`,
+      ).run(id, config);
     }
     old.close();
     const again = Registry.open(path);
     // A lease that the job knows nothing of would be believed over a worker that lives.
-    const entered = (config: string) => withSlurmDefaults(config, { partition: "gpu", time: 30, lease_seconds: 60 });
+    const entered = (config: string) =>
+      withSlurmDefaults(config, { partition: "gpu", time: 30, lease_seconds: 60 });
     assert.equal(again.enterDueSlurmDefaults(entered), 1);
     assert.equal(again.enterDueSlurmDefaults(() => "{}"), 0);
     assert.deepEqual(JSON.parse(again.require("PLACED").configJson), {
       metadata: { launcher: "slurm", slurm: { partition: "gpu", time: 5 } },
     });
     assert.equal(again.require("LOCAL").configJson, configs.LOCAL);
-    // Nothing is due: nothing is written, so that it does not matter who else writes, or whether the disk is full.
+    // Nothing is due: nothing is written, so that it does not matter who else writes, or whether
+    // the disk is full.
     const other = new DatabaseSync(path);
     other.exec("BEGIN IMMEDIATE");
-    assert.deepEqual([again.enterDueSlurmDefaults(() => "{}"), again.readDueParameters(10, () => [])], [0, 0]);
+    assert.deepEqual([
+      again.enterDueSlurmDefaults(() => "{}"),
+      again.readDueParameters(10, () => []),
+    ], [0, 0]);
     other.close();
     again.close();
   });

@@ -9,7 +9,10 @@ Deno.test("trash: no list, count, name, event or filter knows the run, and resto
     registry.insert(newRun(1, { name: "kept" }));
     clock.now += 1;
     registry.insert(newRun(2, { name: "gone" }));
-    assert.throws(() => registry.trash(runId(2)), hasCode("failed_precondition", /INIT and cannot be deleted/));
+    assert.throws(
+      () => registry.trash(runId(2)),
+      hasCode("failed_precondition", /INIT and cannot be deleted/),
+    );
     registry.apply(runId(2), { type: "cancelled", reason: "user_cancel" });
     const before = registry.require(runId(2));
     const events = registry.eventsSince(0, { runId: runId(2), limit: 99 });
@@ -30,8 +33,12 @@ Deno.test("trash: no list, count, name, event or filter knows the run, and resto
       });
     }
     assert.throws(() => again.update(runId(2), { notes: "x" }), hasCode("not_found"));
-    assert.deepEqual(again.eventsSince(0, { runId: runId(2), limit: 99 }).map(({ kind }) => kind), ["trashed"]);
-    assert.ok(!again.eventsSince(0, { limit: 99 }).some((e) => e.runId === runId(2) && e.kind === "queued"));
+    assert.deepEqual(again.eventsSince(0, { runId: runId(2), limit: 99 }).map(({ kind }) => kind), [
+      "trashed",
+    ]);
+    assert.ok(
+      !again.eventsSince(0, { limit: 99 }).some((e) => e.runId === runId(2) && e.kind === "queued"),
+    );
     assert.throws(() => again.insert(newRun(2)), hasCode("already_exists", /in the trash/));
 
     assert.deepEqual(ids(again.list({ deleted: true }, { limit: 9 }).runs), [runId(2)]);
@@ -51,16 +58,24 @@ Deno.test("trash: no list, count, name, event or filter knows the run, and resto
 Deno.test("trash: runs within a run go and come with it; one that was deleted alone stays there", async () => {
   await withRegistry(({ registry, clock }) => {
     registry.insert(newRun(1));
-    for (const n of [2, 3]) registry.insertChild({ ...newRun(n), parent: runId(1), childKey: `job ${n}` });
+    for (const n of [2, 3]) {
+      registry.insertChild({ ...newRun(n), parent: runId(1), childKey: `job ${n}` });
+    }
     for (const n of [2, 3]) registry.apply(runId(n), { type: "exited_ok" });
     registry.apply(runId(1), { type: "cancelled", reason: "user_cancel" });
     registry.trash(runId(2));
     assert.deepEqual(ids(registry.list({ within: runId(1) }, { limit: 9 }).runs), [runId(3)]);
     clock.now += 1;
     registry.trash(runId(1));
-    assert.deepEqual(ids(registry.list({ deleted: true }, { limit: 9 }).runs).sort(), [runId(1), runId(2)]);
+    assert.deepEqual(ids(registry.list({ deleted: true }, { limit: 9 }).runs).sort(), [
+      runId(1),
+      runId(2),
+    ]);
     for (const n of [2, 3]) {
-      assert.throws(() => registry.restore(runId(n)), hasCode("failed_precondition", /within run .* in the trash/));
+      assert.throws(
+        () => registry.restore(runId(n)),
+        hasCode("failed_precondition", /within run .* in the trash/),
+      );
     }
     registry.restore(runId(1));
     assert.deepEqual(ids(registry.list({ within: runId(1) }, { limit: 9 }).runs), [runId(3)]);

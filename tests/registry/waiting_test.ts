@@ -76,12 +76,18 @@ Deno.test("disk full: nothing is half written, nobody is woken, and work goes on
   withFullDisk((registry, db) => {
     const heads = [registry.transitionHead(), registry.eventHead()];
     const big = "x".repeat(200_000);
-    assert.throws(() => registry.insert(newRun(2, { configJson: big })), hasCode("unavailable", /disk is full/));
+    assert.throws(
+      () => registry.insert(newRun(2, { configJson: big })),
+      hasCode("unavailable", /disk is full/),
+    );
     assert.throws(
       () => registry.apply(runId(1), { type: "spawned" }, { resumeFrom: big }),
       hasCode("unavailable", /disk is full/),
     );
-    assert.throws(() => registry.appendEvent(runId(1), "artifact", { big }), hasCode("unavailable"));
+    assert.throws(
+      () => registry.appendEvent(runId(1), "artifact", { big }),
+      hasCode("unavailable"),
+    );
     assert.equal(registry.get(runId(2)), undefined);
     assert.equal(registry.require(runId(1)).state, "INIT");
     assert.deepEqual([registry.transitionHead(), registry.eventHead()], heads);
@@ -90,7 +96,10 @@ Deno.test("disk full: nothing is half written, nobody is woken, and work goes on
     db.exec("PRAGMA max_page_count = 100000");
     registry.insert(newRun(2, { configJson: big }));
     assert.equal(registry.apply(runId(1), { type: "spawned" }).state, "HANDSHAKE");
-    assert.deepEqual(registry.transitionsSince(heads[0]!, 10).map((t) => t.runId), [runId(2), runId(1)]);
+    assert.deepEqual(registry.transitionsSince(heads[0]!, 10).map((t) => t.runId), [
+      runId(2),
+      runId(1),
+    ]);
   });
 });
 

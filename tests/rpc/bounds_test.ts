@@ -1,8 +1,14 @@
-/** Bounds on the wire: each that is reached says what is too much, the bound and its option; proxies stay served. */
+/**
+ * Bounds on the wire: each that is reached says what is too much, the bound and its option; proxies
+ * stay served.
+ */
 import assert from "node:assert/strict";
 import { GrpcClient } from "../harness/grpc_client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { Health, HealthCheckResponse_ServingStatus } from "../../src/gen/grpc/health/v1/health_pb.ts";
+import {
+  Health,
+  HealthCheckResponse_ServingStatus,
+} from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { Ingest } from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
@@ -17,7 +23,8 @@ import { type AnyClient, executing, type Fixture, withApi, withServer } from "./
 
 /** A stream of the run's steps that the server knows of. */
 async function following(core: Fixture["core"], client: GrpcClient, runId: string) {
-  const count = () => core.activity.subscribers.following().reduce((sum, f) => sum + f.subscribers, 0);
+  const count = () =>
+    core.activity.subscribers.following().reduce((sum, f) => sum + f.subscribers, 0);
   const before = count();
   const stop = new AbortController();
   const ended = client.stream(TrainerService.method.streamRunSteps, { runId }, stop.signal).next();
@@ -46,7 +53,9 @@ async function untilServed(open: () => AsyncGenerator<unknown, void>): Promise<v
 /** A proxy is welcomed. */
 async function deliver(client: AnyClient, runId: string): Promise<bigint> {
   const call = client.duplex(Ingest.method.deliver);
-  call.send({ message: { case: "hello", value: { protocol: INGEST_PROTOCOL, runId, attempt: 1 } } });
+  call.send({
+    message: { case: "hello", value: { protocol: INGEST_PROTOCOL, runId, attempt: 1 } },
+  });
   try {
     for await (const { message } of call) {
       if (message.case === "welcome") return message.value.windowBytes;
@@ -63,9 +72,17 @@ Deno.test("bounds: streams in all, on a connection and of a run are counted apar
     const other = new GrpcClient(server.address);
     try {
       const leave = await following(core, client, one);
-      await refused(other, one, /1 streams follow run \w+; the limit is 1 \(--max-streams-per-run\)/);
+      await refused(
+        other,
+        one,
+        /1 streams follow run \w+; the limit is 1 \(--max-streams-per-run\)/,
+      );
       const leaveTwo = await following(core, client, two);
-      await refused(client, two, /2 streams are open on this connection; .* 2 \(--max-streams-per-connection\)/);
+      await refused(
+        client,
+        two,
+        /2 streams are open on this connection; .* 2 \(--max-streams-per-connection\)/,
+      );
       const watching = other.stream(TrainerService.method.watchRuns, {});
       await watching.next();
       await refused(other, two, /3 streams are open; the limit is 3 \(--max-streams\)/);
@@ -83,14 +100,21 @@ Deno.test("bounds: proxies are counted with none of the streams", async () => {
     const watch = () => client.stream(TrainerService.method.watchRuns, {});
     const watching = watch();
     await watching.next();
-    await assert.rejects(watch().next(), hasCode("resource_exhausted", /1 streams are open; the limit is 1/));
+    await assert.rejects(
+      watch().next(),
+      hasCode("resource_exhausted", /1 streams are open; the limit is 1/),
+    );
     assert.equal(await deliver(client, runId), 65536n);
     await watching.return();
   }, { bounds: { maxStreams: 1, maxStreamsPerConnection: 1, windowBytes: 65536 } });
 });
 
 Deno.test("bounds: a stream that is over leaves every count", () => {
-  const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 }, () => false);
+  const bounds = new StreamBounds({
+    maxStreams: 1,
+    maxStreamsPerConnection: 1,
+    maxStreamsPerRun: 1,
+  }, () => false);
   for (let round = 0; round < 3; round++) {
     const place = bounds.open("h:1");
     place.follows("R");
@@ -110,7 +134,10 @@ Deno.test("bounds: streams of ended runs take no place from those of live ones, 
   };
   const ended = [opened("ended"), opened("ended")];
   const live = [opened("live"), opened("live")];
-  assert.throws(() => bounds.open("gui:1"), hasCode("resource_exhausted", /2 streams are open on this connection/));
+  assert.throws(
+    () => bounds.open("gui:1"),
+    hasCode("resource_exhausted", /2 streams are open on this connection/),
+  );
   for (const place of [...ended, live[0]!]) place.leave();
   opened("live").leave();
   live[1]!.leave();
@@ -129,7 +156,10 @@ Deno.test("bounds: health streams, for which nobody needs a token, are few per a
         watch(clients[1]!).next(),
         hasCode("resource_exhausted", /32 health streams are open from 127/),
       );
-      assert.equal((await client.unary(Health.method.check, {})).status, HealthCheckResponse_ServingStatus.SERVING);
+      assert.equal(
+        (await client.unary(Health.method.check, {})).status,
+        HealthCheckResponse_ServingStatus.SERVING,
+      );
       const leave = await following(core, client, executing(core, 1));
       await leave();
       stop.abort();
@@ -142,12 +172,19 @@ Deno.test("bounds: health streams, for which nobody needs a token, are few per a
 });
 
 Deno.test("bounds: health streams are bounded over all addresses, and Unix sockets by that alone", () => {
-  const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 }, () => false);
+  const bounds = new StreamBounds({
+    maxStreams: 1,
+    maxStreamsPerConnection: 1,
+    maxStreamsPerRun: 1,
+  }, () => false);
   const places = Array.from(
     { length: OPEN_STREAMS.all },
     (_, i) => bounds.openToAnybody(i % 2 === 0 ? UNIX_PEER : `${UNIX_PEER}:${i}`),
   );
-  assert.throws(() => bounds.openToAnybody(UNIX_PEER), hasCode("resource_exhausted", /512 health streams/));
+  assert.throws(
+    () => bounds.openToAnybody(UNIX_PEER),
+    hasCode("resource_exhausted", /512 health streams/),
+  );
   places.pop()!.leave();
   const place = bounds.openToAnybody("[::1]:5");
   place.leave();
@@ -161,7 +198,10 @@ Deno.test("bounds: a connection beyond the limit is told so and closed", async (
     try {
       await health(client);
       await health(second!);
-      await assert.rejects(health(third!), hasCode("resource_exhausted", /the limit is 2 \(--max-connections\)/));
+      await assert.rejects(
+        health(third!),
+        hasCode("resource_exhausted", /the limit is 2 \(--max-connections\)/),
+      );
       await health(client);
     } finally {
       for (const each of [second, third]) each!.close();
@@ -188,7 +228,13 @@ Deno.test("bounds: who follows a log gets its lines up to the rate, the number o
     let text = "";
     let suppressed = 0;
     const reading = (async () => {
-      for await (const chunk of client.stream(Mosaic.method.streamLogs, { run: runId, follow: true }, stop.signal)) {
+      for await (
+        const chunk of client.stream(
+          Mosaic.method.streamLogs,
+          { run: runId, follow: true },
+          stop.signal,
+        )
+      ) {
         text += new TextDecoder().decode(chunk.text);
         suppressed += Number(chunk.suppressedLines);
       }
@@ -197,7 +243,9 @@ Deno.test("bounds: who follows a log gets its lines up to the rate, the number o
     const lines = Array.from({ length: 5000 }, (_, i) => `line ${i}\n`);
     Deno.writeTextFileSync(path, lines.join(""), { append: true });
     const shown = () => text.split("\n").length - 2;
-    await until(() => shown() + suppressed === lines.length, { what: "all lines to be shown or counted" });
+    await until(() => shown() + suppressed === lines.length, {
+      what: "all lines to be shown or counted",
+    });
     stop.abort();
     await reading;
     assert.ok(shown() >= 10 && suppressed > 0, `${shown()} shown, ${suppressed} suppressed`);
@@ -206,8 +254,15 @@ Deno.test("bounds: who follows a log gets its lines up to the rate, the number o
 });
 
 Deno.test("bounds: when to try again travels as gRPC's own pushback", () => {
-  const status = statusOf(new MosaicError("resource_exhausted", "too many", { hint: "Later.", retryAfterMs: 250 }));
+  const status = statusOf(
+    new MosaicError("resource_exhausted", "too many", { hint: "Later.", retryAfterMs: 250 }),
+  );
   assert.equal(status.metadata!.get("grpc-retry-pushback-ms")[0], "250");
   const { code, message, hint, retryAfterMs } = errorFromStatus(status);
-  assert.deepEqual([code, message, hint, retryAfterMs], ["resource_exhausted", "too many", "Later.", 250]);
+  assert.deepEqual([code, message, hint, retryAfterMs], [
+    "resource_exhausted",
+    "too many",
+    "Later.",
+    250,
+  ]);
 });

@@ -1,6 +1,7 @@
 /**
- * What the daemon keeps of connections that have gone, of each way to its API. `.ci/run` opens thousands by each way; by
- * default there are as many as show what the runtime's node:http2 server once kept.
+ * What the daemon keeps of connections that have gone, of each way to its API. `.ci/run` opens
+ * thousands by each way; by default there are as many as show what the runtime's node:http2 server
+ * once kept.
  */
 import assert from "node:assert/strict";
 import { connect as connectHttp2 } from "node:http2";
@@ -19,7 +20,8 @@ const AT_ONCE = 20;
 const LEAST_LEAK = 4096;
 
 function rssOf(pid: number): number {
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]) * 1024;
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]) *
+    1024;
 }
 
 async function many(count: number, one: () => Promise<unknown>): Promise<void> {
@@ -29,7 +31,10 @@ async function many(count: number, one: () => Promise<unknown>): Promise<void> {
   }));
 }
 
-/** What the daemon keeps of connections that have gone, bytes each: of a later part, when all has been used once. */
+/**
+ * What the daemon keeps of connections that have gone, bytes each: of a later part, when all has
+ * been used once.
+ */
 async function keptOf(daemon: TestDaemon, one: () => Promise<unknown>): Promise<number> {
   await many(CONNECTIONS, one);
   let kept = Infinity;
@@ -47,11 +52,15 @@ Deno.test("leak: the daemon keeps nothing of API connections that have gone, by 
   try {
     const files = certificates(directory);
     const tls = ["--tls-cert", files.server.cert, "--tls-key", files.server.key];
-    // To find out a TCP peer's user, the daemon reads the kernel's table, which has each of these connections for a minute.
+    // To find out a TCP peer's user, the daemon reads the kernel's table, which has each of these
+    // connections for a minute.
     const args = ["--listen", "none", ...LONG_TESTS ? [] : ["--auth", "none"]];
     await using daemon = await TestDaemon.start({ args });
     await using secured = await TestDaemon.start({ args: [...args, ...tls] });
-    const call = async (target: string, options: ConstructorParameters<typeof MosaicClient>[1] = {}) => {
+    const call = async (
+      target: string,
+      options: ConstructorParameters<typeof MosaicClient>[1] = {},
+    ) => {
       const client = new MosaicClient(target, options);
       try {
         await client.unary(Mosaic.method.getHost, {});
@@ -62,7 +71,11 @@ Deno.test("leak: the daemon keeps nothing of API connections that have gone, by 
     const ways: [string, TestDaemon, () => Promise<void>][] = [
       ["Unix socket", daemon, () => call(`unix:${daemon.layout.trainer}/daemon.sock`)],
       ["TCP", daemon, () => call(daemon.http)],
-      ["TLS", secured, () => call(`https://localhost:${secured.http.split(":")[1]}`, { tls: { ca: files.ca } })],
+      [
+        "TLS",
+        secured,
+        () => call(`https://localhost:${secured.http.split(":")[1]}`, { tls: { ca: files.ca } }),
+      ],
       ["HTTP/2", daemon, () => http2Call(daemon.http)],
     ];
     for (const [name, of, one] of ways) {

@@ -26,7 +26,10 @@ Deno.test("gRPC serves the original's contract alone, and says how many connecti
   await using daemon = await TestDaemon.start();
   for (let i = 0; i < 3; i++) {
     const client = new GrpcClient(daemon.address);
-    assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, daemon.address);
+    assert.equal(
+      (await client.unary(TrainerService.method.getHealth, {})).listenAddress,
+      daemon.address,
+    );
     assert.ok(await client.unary(Health.method.check, { service: TrainerService.typeName }));
     await assert.rejects(client.unary(Mosaic.method.getHost, {}), hasCode("unimplemented"));
     client.close();
@@ -35,7 +38,10 @@ Deno.test("gRPC serves the original's contract alone, and says how many connecti
     const text = await (await fetch(`http://${daemon.http}/metrics`)).text();
     return Number(/^mosaic_grpc_closed_connections_total (\d+)/m.exec(text)?.[1]);
   };
-  await until(async () => await closed() === 3, { what: "three connections to be counted", state: closed });
+  await until(async () => await closed() === 3, {
+    what: "three connections to be counted",
+    state: closed,
+  });
 });
 
 Deno.test("half-open connections: two thousand that say nothing keep nobody waiting", async () => {
@@ -47,7 +53,8 @@ Deno.test("half-open connections: two thousand that say nothing keep nobody wait
         new Promise<void>((resolve, reject) => {
           socket.once("error", reject);
           // Some have begun to say something.
-          socket.once("connect", () => i % 2 === 0 ? resolve() : socket.write("POST /mosaic.v1.", () => resolve()));
+          socket.once("connect", () =>
+            i % 2 === 0 ? resolve() : socket.write("POST /mosaic.v1.", () => resolve()));
         })
       ));
       assert.equal((await client.unary(Mosaic.method.getHost, {})).version, "1.2.3-test");
@@ -83,14 +90,19 @@ Deno.test("slow readers: one that takes nothing is ended, in whatever form it as
         using _stalled = await askForSteps(url, run, type);
         const ended = () => core.activity.rpcCalls.entries();
         const call = `${methodPath(Mosaic.method.streamTelemetry).slice(1)} unavailable`;
-        await until(() => ended().some(([name]) => name === call), { what: "the stalled stream to end", state: ended });
+        await until(() => ended().some(([name]) => name === call), {
+          what: "the stalled stream to end",
+          state: ended,
+        });
       }, { stallMs: 1000 }));
   }
 });
 
 Deno.test("slow readers: answers that nobody takes count against a bound, and are dropped", async () => {
   await withApi("Connect, TCP", async ({ core, url }) => {
-    core.registry.update(executing(core), { configJson: JSON.stringify({ x: "x".repeat(7 << 20) }) });
+    core.registry.update(executing(core), {
+      configJson: JSON.stringify({ x: "x".repeat(7 << 20) }),
+    });
     const { host, port } = new URL(url);
     const connection = connectHttp2(`http://${host}`, { settings: { initialWindowSize: 0 } });
     // The daemon ends a connection whose answers nobody takes.
@@ -115,7 +127,9 @@ Deno.test("slow readers: answers that nobody takes count against a bound, and ar
     const client = new MosaicClient(`127.0.0.1:${port}`);
     try {
       // A connection of its own has bytes of its own.
-      assert.ok((await client.unary(Mosaic.method.getRun, { run: "@last" })).configJson.length > 7 << 20);
+      assert.ok(
+        (await client.unary(Mosaic.method.getRun, { run: "@last" })).configJson.length > 7 << 20,
+      );
     } finally {
       client.close();
     }
@@ -132,13 +146,18 @@ Deno.test("slow readers: one that takes nothing stops what it reads, keeps nobod
     const stalled = await askForSteps(url, run, "application/connect+proto");
     try {
       let last = 0n;
-      for await (const { lastSeq } of fast.stream(Mosaic.method.streamTelemetry, { run, kind: "steps" })) {
+      for await (
+        const { lastSeq } of fast.stream(Mosaic.method.streamTelemetry, { run, kind: "steps" })
+      ) {
         last = lastSeq;
       }
       assert.equal(last, BigInt(ROWS));
       const ended = () => core.activity.rpcCalls.entries();
       const call = `${methodPath(Mosaic.method.streamTelemetry).slice(1)} unavailable`;
-      await until(() => ended().some(([name]) => name === call), { what: "the stalled stream to end", state: ended });
+      await until(() => ended().some(([name]) => name === call), {
+        what: "the stalled stream to end",
+        state: ended,
+      });
       assert.ok(Deno.memoryUsage().rss - before < 150 << 20, "what waits for a reader is bounded");
     } finally {
       stalled.close();
@@ -176,14 +195,18 @@ Deno.test("hostile pages: calls of the API from another site, or under another n
       assert.equal((await answer.json()).code, "permission_denied");
     }
     // `fetch` sends no Host of a caller's own.
-    const raw = `POST /mosaic.v1.Mosaic/Shutdown HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n` +
+    const raw =
+      `POST /mosaic.v1.Mosaic/Shutdown HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n` +
       `content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`;
     assert.match(await exchange(url, raw), /^HTTP\/1\.1 403 [^]*permission_denied/);
     // A webhook of some program of this user, or a form, in every type that one may have.
     for (const type of ["application/json", "application/json; charset=utf-8"]) {
       const answer = await call({ "content-type": type });
       assert.equal(answer.status, 403, type);
-      assert.match((await answer.json()).message, /^the header connect-protocol-version is missing/);
+      assert.match(
+        (await answer.json()).message,
+        /^the header connect-protocol-version is missing/,
+      );
     }
     assert.deepEqual(core.calls, []);
     const own = await call({ "connect-protocol-version": "1" });
@@ -212,7 +235,10 @@ Deno.test("the daemon's socket: its user needs no token, others cannot open it, 
 Deno.test("a killed daemon's socket takes no connection for the next one, though its workers live", async () => {
   await using daemon = await TestDaemon.start();
   const path = `${daemon.layout.trainer}/daemon.sock`;
-  const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", 'echo \'{"type":"step"}\'; exec sleep 60'] }));
+  const run = await submit(
+    daemon,
+    configOf({ command: ["/bin/sh", "-c", 'echo \'{"type":"step"}\'; exec sleep 60'] }),
+  );
   await untilState(daemon, run, "EXECUTING");
   await daemon.kill9();
   // What the killed one left: a name that nobody answers at, whoever holds its listener.
@@ -220,7 +246,9 @@ Deno.test("a killed daemon's socket takes no connection for the next one, though
   await daemon.restart();
   const client = new MosaicClient(`unix:${path}`, { deadlineMs: 5000 });
   try {
-    for (let i = 0; i < 20; i++) assert.equal((await client.unary(Mosaic.method.getHost, {})).pid, BigInt(daemon.pid));
+    for (let i = 0; i < 20; i++) {
+      assert.equal((await client.unary(Mosaic.method.getHost, {})).pid, BigInt(daemon.pid));
+    }
     assert.equal((await client.unary(Mosaic.method.getRun, { run })).state, "EXECUTING");
   } finally {
     client.close();

@@ -16,7 +16,11 @@ function messageOf(n: number, length: number): Uint8Array {
 }
 
 /** A body in chunks of so many bytes, by turns. */
-function bodyOf(bytes: Uint8Array, chunks: readonly number[], type?: "bytes"): ReadableStream<Uint8Array> {
+function bodyOf(
+  bytes: Uint8Array,
+  chunks: readonly number[],
+  type?: "bytes",
+): ReadableStream<Uint8Array> {
   let at = 0;
   let turns = 0;
   const next = () => {
@@ -50,19 +54,54 @@ async function all(incoming: EnvelopedIncoming<Uint8Array>): Promise<Uint8Array[
 }
 
 Deno.test("envelopes: messages of every size arrive whole, however the bytes come in chunks", async () => {
-  const sizes = [0, 1, 16_379, 16_380, 0, 3, 70_000, 200_000, 5, 2_500_000, 16_384, 65_531, 65_536, 0];
+  const sizes = [
+    0,
+    1,
+    16_379,
+    16_380,
+    0,
+    3,
+    70_000,
+    200_000,
+    5,
+    2_500_000,
+    16_384,
+    65_531,
+    65_536,
+    0,
+  ];
   const messages = sizes.map((size, n) => messageOf(n, size));
   const bytes = joinedBytes(messages.map((message) => envelope(message)));
-  for (const chunks of [[1 << 14], [1 << 20], [7, 1 << 14, 1], [5, 4, 1 << 16], [bytes.length], [65_541, 3]]) {
+  for (
+    const chunks of [[1 << 14], [1 << 20], [7, 1 << 14, 1], [5, 4, 1 << 16], [bytes.length], [
+      65_541,
+      3,
+    ]]
+  ) {
     for (const type of ["bytes", undefined] as const) {
-      const incoming = new EnvelopedIncoming(bodyOf(bytes, chunks, type), () => MOST, (message) => message, NEVER);
+      const incoming = new EnvelopedIncoming(
+        bodyOf(bytes, chunks, type),
+        () => MOST,
+        (message) => message,
+        NEVER,
+      );
       assert.deepEqual(await all(incoming), messages, `in chunks of ${chunks}`);
     }
   }
   const small = joinedBytes([3, 0, 17].map((size, n) => envelope(messageOf(n, size))));
-  const incoming = new EnvelopedIncoming(bodyOf(small, [1]), () => MOST, (message) => message, NEVER);
+  const incoming = new EnvelopedIncoming(
+    bodyOf(small, [1]),
+    () => MOST,
+    (message) => message,
+    NEVER,
+  );
   assert.deepEqual((await all(incoming)).map((message) => message.length), [3, 0, 17]);
-  const halting = new EnvelopedIncoming(bodyOf(small, [0, 4, 0]), () => MOST, (message) => message, NEVER);
+  const halting = new EnvelopedIncoming(
+    bodyOf(small, [0, 4, 0]),
+    () => MOST,
+    (message) => message,
+    NEVER,
+  );
   assert.deepEqual((await all(halting)).map((message) => message.length), [3, 0, 17]);
 });
 
@@ -70,15 +109,26 @@ Deno.test("envelopes: what is none, is too large or ends too early is refused; n
   const of = (bytes: Uint8Array) =>
     all(new EnvelopedIncoming(bodyOf(bytes, [9]), () => MOST, (message) => message, NEVER));
   await assert.rejects(of(Uint8Array.of(1, 0, 0, 0, 0)), hasCode("invalid_argument", /flags 1/));
-  await assert.rejects(of(Uint8Array.of(0, 255, 255, 255, 255)), hasCode("resource_exhausted", /4294967295 bytes/));
+  await assert.rejects(
+    of(Uint8Array.of(0, 255, 255, 255, 255)),
+    hasCode("resource_exhausted", /4294967295 bytes/),
+  );
   for (const length of [3, 5, 8, 100_004]) {
     const cut = envelope(messageOf(0, 100_000)).subarray(0, length);
     await assert.rejects(of(cut), hasCode("invalid_argument", /in the middle/));
   }
   assert.deepEqual(await of(new Uint8Array(0)), []);
-  const over = new EnvelopedIncoming(bodyOf(new Uint8Array(0), [9], "bytes"), () => MOST, (message) => message, NEVER);
+  const over = new EnvelopedIncoming(
+    bodyOf(new Uint8Array(0), [9], "bytes"),
+    () => MOST,
+    (message) => message,
+    NEVER,
+  );
   assert.deepEqual([await over.take(), await over.take()], [[], []]);
-  assert.deepEqual(await all(new EnvelopedIncoming(null, () => MOST, (message) => message, NEVER)), []);
+  assert.deepEqual(
+    await all(new EnvelopedIncoming(null, () => MOST, (message) => message, NEVER)),
+    [],
+  );
 });
 
 Deno.test("envelopes: who waits for a message, or for the rest of one, is woken by an interruption", async () => {

@@ -1,6 +1,12 @@
 /** Every field that somebody outside sends has a bound, and what is beyond it spoils no list. */
 import assert from "node:assert/strict";
-import { create, type DescField, type DescMessage, type DescMethodUnary, ScalarType } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  type DescMethodUnary,
+  ScalarType,
+} from "@bufbuild/protobuf";
 import { DatabaseSync } from "node:sqlite";
 import {
   CONFIG_LIMITS,
@@ -28,7 +34,9 @@ import { mosaic } from "../system/machine/cli.ts";
 const SERVICES = [TrainerService, Mosaic, Ingest, Health, ServerReflection];
 
 /** Of all files, nested ones too. */
-function* messages(of: readonly DescMessage[] = SERVICES.flatMap(({ file }) => file.messages)): Generator<DescMessage> {
+function* messages(
+  of: readonly DescMessage[] = SERVICES.flatMap(({ file }) => file.messages),
+): Generator<DescMessage> {
   for (const message of of) {
     yield message;
     yield* messages(message.nestedMessages);
@@ -37,7 +45,8 @@ function* messages(of: readonly DescMessage[] = SERVICES.flatMap(({ file }) => f
 
 function hasSize(field: DescField): boolean {
   if (field.fieldKind === "list" || field.fieldKind === "map") return true;
-  return field.fieldKind === "scalar" && [ScalarType.STRING, ScalarType.BYTES].includes(field.scalar);
+  return field.fieldKind === "scalar" &&
+    [ScalarType.STRING, ScalarType.BYTES].includes(field.scalar);
 }
 
 /** Values of the field that are beyond its bound, and what the refusal says of each. */
@@ -58,14 +67,16 @@ function* beyond(field: DescField): Generator<{ value: unknown; said: string }> 
     }
     return;
   }
-  const isText = field.fieldKind === "list" && field.listKind === "scalar" && field.scalar === ScalarType.STRING;
+  const isText = field.fieldKind === "list" && field.listKind === "scalar" &&
+    field.scalar === ScalarType.STRING;
   if (isText) yield { value: ["x".repeat(bytes + 1)], said: ofBytes };
   const one = field.fieldKind === "list"
     ? field.listKind === "scalar" ? (isText ? "" : 0) : field.listKind === "enum" ? 1 : {}
     : "";
   const ofEntries = said(`${entries! + 1} entries`, `${entries} entries`);
-  if (field.fieldKind === "list") yield { value: Array.from({ length: entries! + 1 }, () => one), said: ofEntries };
-  else if (field.fieldKind === "map") {
+  if (field.fieldKind === "list") {
+    yield { value: Array.from({ length: entries! + 1 }, () => one), said: ofEntries };
+  } else if (field.fieldKind === "map") {
     const n = Array.from(
       { length: entries! + 1 },
       (_, i) => [i, field.mapKind === "scalar" && field.scalar === ScalarType.STRING ? "" : 0n],
@@ -92,17 +103,28 @@ Deno.test("field limits: every text, byte string, list and map of every message 
   for (const message of messages()) {
     for (const field of message.fields) {
       names.add(`${message.typeName}.${field.name}`);
-      assert.equal(limitOf(field) !== undefined, hasSize(field), `${message.typeName}.${field.name}`);
+      assert.equal(
+        limitOf(field) !== undefined,
+        hasSize(field),
+        `${message.typeName}.${field.name}`,
+      );
       if (!hasSize(field)) continue;
       fields++;
       requireBounds(message, create(message));
       for (const { value, said } of beyond(field)) {
-        assert.throws(() => requireBounds(message, create(message, withValue(field, value))), isRefused(said));
+        assert.throws(
+          () => requireBounds(message, create(message, withValue(field, value))),
+          isRefused(said),
+        );
       }
     }
   }
   assert.ok(fields > 150, `${fields} fields`);
-  assert.deepEqual(Object.keys(FIELD_LIMITS).filter((name) => !names.has(name)), [], "lines for no field");
+  assert.deepEqual(
+    Object.keys(FIELD_LIMITS).filter((name) => !names.has(name)),
+    [],
+    "lines for no field",
+  );
 });
 
 Deno.test("field limits: over the wire, each field beyond its bound is named, and every list works afterwards", async () => {
@@ -122,9 +144,14 @@ Deno.test("field limits: over the wire, each field beyond its bound is named, an
         for (const field of method.input.fields.filter(hasSize)) {
           for (const { value, said } of beyond(field)) {
             for (const client of clients) {
-              if (client instanceof GrpcClient && method.parent.typeName !== TrainerService.typeName) continue;
+              if (
+                client instanceof GrpcClient && method.parent.typeName !== TrainerService.typeName
+              ) continue;
               const request = { runId: run, run, ...withValue(field, value) };
-              await assert.rejects(client.unary(method as DescMethodUnary, request as never), isRefused(said));
+              await assert.rejects(
+                client.unary(method as DescMethodUnary, request as never),
+                isRefused(said),
+              );
               calls++;
             }
           }
@@ -144,7 +171,9 @@ Deno.test("field limits: over the wire, each field beyond its bound is named, an
     const post = (path: string, body: unknown) =>
       fetch(`http://${daemon.http}${path}`, { method: "POST", body: JSON.stringify(body) });
     const mlflow = `/mlflow/${run}/api/2.0/mlflow`;
-    const tag = await post(`${mlflow}/runs/create`, { user_id: "x".repeat(MLFLOW_LIMITS.text + 1) });
+    const tag = await post(`${mlflow}/runs/create`, {
+      user_id: "x".repeat(MLFLOW_LIMITS.text + 1),
+    });
     assert.match(
       await tag.text(),
       new RegExp(`user_id has ${MLFLOW_LIMITS.text + 1} bytes; the bound is ${MLFLOW_LIMITS.text}`),
@@ -167,16 +196,22 @@ Deno.test("field limits: over the wire, each field beyond its bound is named, an
 Deno.test("field limits: what an earlier version has stored without them is read cut, and large configs make short pages", async () => {
   await using daemon = await TestDaemon.start();
   const runs: string[] = [];
-  for (let i = 0; i < 3; i++) runs.unshift(await submit(daemon, configOf({ name: `n${i}`, command: ["/bin/true"] })));
+  for (let i = 0; i < 3; i++) {
+    runs.unshift(await submit(daemon, configOf({ name: `n${i}`, command: ["/bin/true"] })));
+  }
   for (const run of runs) await untilState(daemon, run, "TERMINATED");
   await daemon.kill9();
   {
     using db = new DatabaseSync(daemon.layout.registryDb);
     const long = "x".repeat(9 << 20);
-    db.prepare("UPDATE runs SET worker_kind = ?, proto_version = ?, resume_from = ?, tags = ? WHERE run_id = ?")
+    db.prepare(
+      "UPDATE runs SET worker_kind = ?, proto_version = ?, resume_from = ?, tags = ? WHERE run_id = ?",
+    )
       .run(long, long, long, JSON.stringify([long, "b"]), runs[0]!);
     const rest = db.prepare("UPDATE runs SET notes = ?, stderr_tail = ? WHERE run_id = ?");
-    for (const run of runs.slice(1)) rest.run("x".repeat(PAGE_BYTES * 0.75), JSON.stringify(["a", long]), run);
+    for (const run of runs.slice(1)) {
+      rest.run("x".repeat(PAGE_BYTES * 0.75), JSON.stringify(["a", long]), run);
+    }
   }
   await daemon.restart();
   const clients = [new ConnectClient(`http://${daemon.http}`), new GrpcClient(daemon.address)];
@@ -189,14 +224,19 @@ Deno.test("field limits: what an earlier version has stored without them is read
     }
     assert.deepEqual(pages, [1, 1, 1]);
     for (const run of runs) {
-      const { resumeFrom, tags, stderrTail } = await clients[0]!.unary(Mosaic.method.getRun, { run });
+      const { resumeFrom, tags, stderrTail } = await clients[0]!.unary(Mosaic.method.getRun, {
+        run,
+      });
       const [text, list] = [resumeFrom, [...tags, ...stderrTail].join("")].map((of) =>
         of.replace("… (cut)", "").length
       );
       assert.ok(text! <= STORED_LENGTH.text && list! <= STORED_LENGTH.list, `${text} ${list}`);
     }
     for (const sort of ["", "name"]) {
-      const { runs: found } = await clients[0]!.unary(Mosaic.method.listRuns, { sort, where: "name ~ n" });
+      const { runs: found } = await clients[0]!.unary(Mosaic.method.listRuns, {
+        sort,
+        where: "name ~ n",
+      });
       assert.equal(found.length, 1, sort);
     }
     await listed(daemon, runs, clients);
@@ -207,15 +247,23 @@ Deno.test("field limits: what an earlier version has stored without them is read
 
 Deno.test("field limits: a config's texts and collections, wherever they are", () => {
   const long = "x".repeat(CONFIG_LIMITS.text + 1);
-  const many = Object.fromEntries(Array.from({ length: CONFIG_LIMITS.entries + 1 }, (_, i) => [`k${i}`, 1]));
+  const many = Object.fromEntries(
+    Array.from({ length: CONFIG_LIMITS.entries + 1 }, (_, i) => [`k${i}`, 1]),
+  );
   const at = (change: (config: Record<string, never>) => void): string => {
-    const config = JSON.parse(configOf({ command: ["/bin/true"], metadata: { worker: { config: {} } } }));
+    const config = JSON.parse(
+      configOf({ command: ["/bin/true"], metadata: { worker: { config: {} } } }),
+    );
     change(config);
-    return violationsOf(JSON.stringify(config)).map(({ path, message }) => `${path} ${message}`).join("\n");
+    return violationsOf(JSON.stringify(config)).map(({ path, message }) => `${path} ${message}`)
+      .join("\n");
   };
   // deno-lint-ignore no-explicit-any
   const changes: [string, (config: any) => void][] = [
-    ["metadata.worker.config.any.deep[1]", (c) => c.metadata.worker.config.any = { deep: [1, long] }],
+    [
+      "metadata.worker.config.any.deep[1]",
+      (c) => c.metadata.worker.config.any = { deep: [1, long] },
+    ],
     ["metadata.worker.config.many", (c) => c.metadata.worker.config.many = many],
     ["metadata.anything", (c) => c.metadata.anything = long],
     ["environment.A", (c) => c.environment = { A: long }],
@@ -227,17 +275,26 @@ Deno.test("field limits: a config's texts and collections, wherever they are", (
   for (const [path, change] of changes) {
     const said = at(change);
     assert.ok(
-      said.split("\n").some((line) => line.startsWith(`${path} has `) && / at most \d+ are taken/.test(line)),
+      said.split("\n").some((line) =>
+        line.startsWith(`${path} has `) && / at most \d+ are taken/.test(line)
+      ),
       said,
     );
   }
 });
 
 /** By each way that somebody has to a list. */
-async function listed(daemon: TestDaemon, runs: string[], clients: (ConnectClient | GrpcClient)[]): Promise<void> {
+async function listed(
+  daemon: TestDaemon,
+  runs: string[],
+  clients: (ConnectClient | GrpcClient)[],
+): Promise<void> {
   const found: string[][] = [];
   for (const client of clients) {
-    found.push((await client.unary(TrainerService.method.listRuns, {})).runs.map(({ runId }) => runId).toReversed());
+    found.push(
+      (await client.unary(TrainerService.method.listRuns, {})).runs.map(({ runId }) => runId)
+        .toReversed(),
+    );
   }
   const { code, out, err } = await mosaic(["list", "-o", "json", "--state-dir", daemon.stateDir]);
   assert.equal(code, 0, err);

@@ -1,6 +1,10 @@
 /** A gRPC server and a client of it, on a real engine that writes down what it is asked for. */
 import type { RunDetail, WholeRun } from "../../src/dispatch/core/core.ts";
-import type { ProxyHello, ProxyLink, ProxySession } from "../../src/dispatch/attempt/state/connected_proxy.ts";
+import type {
+  ProxyHello,
+  ProxyLink,
+  ProxySession,
+} from "../../src/dispatch/attempt/state/connected_proxy.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import type { RunRow } from "../../src/registry/row_types.ts";
@@ -44,13 +48,24 @@ export class RecordedEngine extends PlayedEngine {
     const { telemetry } = this;
     const { read, waitBeyond, append, deliver, writable } = telemetry;
     const requireRoom = () => {
-      if (this.full) throw new MosaicError("unavailable", "cannot write telemetry.sqlite: the disk is full");
+      if (this.full) {
+        throw new MosaicError("unavailable", "cannot write telemetry.sqlite: the disk is full");
+      }
     };
-    telemetry.read = <K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number) => {
-      const rows = read.call(telemetry, runId, kind, since, limit) as ReturnType<typeof telemetry.read<K>>;
+    telemetry.read = <K extends TelemetryKind>(
+      runId: string,
+      kind: K,
+      since: number,
+      limit: number,
+    ) => {
+      const rows = read.call(telemetry, runId, kind, since, limit) as ReturnType<
+        typeof telemetry.read<K>
+      >;
       this.rowsRead += rows.length;
       const { observationJson } = this;
-      return observationJson === undefined ? rows : rows.map((row) => ({ ...row, observationJson }));
+      return observationJson === undefined
+        ? rows
+        : rows.map((row) => ({ ...row, observationJson }));
     };
     telemetry.waitBeyond = async (...args) => {
       this.waiting++;
@@ -164,7 +179,9 @@ export class RecordedSession implements ProxySession {
     return this.#session.source(batch);
   }
 
-  async batch(...[batch, journalSize, samples]: Parameters<ProxySession["batch"]>): Promise<number> {
+  async batch(
+    ...[batch, journalSize, samples]: Parameters<ProxySession["batch"]>
+  ): Promise<number> {
     const position = await this.#session.batch(batch, journalSize, samples);
     this.batches.push({ batch, journalSize, malformed: samples.malformed });
     return position;
@@ -181,7 +198,11 @@ export class RecordedSession implements ProxySession {
   }
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void {
     this.#session.controlApplied(state);
-    this.applied = { paused: state.paused, maxRateHz: state.maxRateHz, selfPaused: state.selfPaused };
+    this.applied = {
+      paused: state.paused,
+      maxRateHz: state.maxRateHz,
+      selfPaused: state.selfPaused,
+    };
   }
   exit(report: ExitReport): void {
     this.#session.exit(report);
@@ -203,7 +224,10 @@ export interface Fixture {
 export type ServerOptions = Omit<GrpcOptions, "tls"> & ServicesOptions & { tls?: TlsFiles };
 
 export function startRpc(core: RecordedEngine, options: ServerOptions): Promise<GrpcListener> {
-  return listenGrpc(servicesOf(core, options), { ...options, tls: options.tls && readTls(options.tls) });
+  return listenGrpc(servicesOf(core, options), {
+    ...options,
+    tls: options.tls && readTls(options.tls),
+  });
 }
 
 /** What tests call the services with. */
@@ -285,7 +309,8 @@ export async function withApi(
       address: way === "Connect, Unix socket" ? { path } : { hostname: "127.0.0.1", port: 0 },
       handler,
       log: core.log,
-      tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 100 }),
+      tls: files &&
+        new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 100 }),
     });
     const port = listener.address.split(":")[1] ?? "80";
     const url = files === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${port}`;
@@ -309,7 +334,9 @@ interface StreamLimits {
   stallMs: number;
 }
 
-async function withCore(work: (core: RecordedEngine, directory: string) => Promise<void>): Promise<void> {
+async function withCore(
+  work: (core: RecordedEngine, directory: string) => Promise<void>,
+): Promise<void> {
   await using core = new RecordedEngine();
   await work(core, core.directory);
 }

@@ -89,7 +89,8 @@ Deno.test("gate: a reader that takes nothing for the stall limit is given up", a
 
 Deno.test("gate: a slow reader is not given up while it takes something worth it; a trickle of others' bytes saves nobody", async () => {
   const gates = new SendGates({ connectionBytes: 100, stallMs: 20 });
-  // Sends so much between any two looks, however far they are apart: far too little to be done by one stall limit.
+  // Sends so much between any two looks, however far they are apart: far too little to be done by
+  // one stall limit.
   const taking = (bytes: number) => {
     let sent = 0;
     return gates.open({}, () => sent += bytes);
@@ -129,7 +130,9 @@ Deno.test("readers that stand still cost bounded memory, hold nobody up, and res
       }
       // And the ones that stood still go on without a gap.
       for (const reader of readers) {
-        for (let seq = 2n; seq <= 1000n; seq++) assert.equal((await reader.next()).value!.seqId, seq);
+        for (let seq = 2n; seq <= 1000n; seq++) {
+          assert.equal((await reader.next()).value!.seqId, seq);
+        }
       }
     } finally {
       for (const reader of readers) await reader.return();
@@ -155,9 +158,12 @@ Deno.test("a reader that stands still too long is told to resume", async () => {
     const runId = executing(core);
     core.observationJson = JSON.stringify("x".repeat(10_000));
     core.addSteps(runId, 1, 3000);
-    const stalled = client.stream(TrainerService.method.streamRunSteps, { runId })[Symbol.asyncIterator]();
+    const stalled = client.stream(TrainerService.method.streamRunSteps, { runId })
+      [Symbol.asyncIterator]();
     let last = (await stalled.next()).value!.seqId;
-    await until(() => core.logLines.some((line) => line.includes("read nothing")), { what: "the stream to be ended" });
+    await until(() => core.logLines.some((line) => line.includes("read nothing")), {
+      what: "the stream to be ended",
+    });
     await assert.rejects(async () => {
       for (;;) {
         const { value } = await stalled.next();

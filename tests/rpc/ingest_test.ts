@@ -2,7 +2,12 @@ import assert from "node:assert/strict";
 import type { StepColumns, WorkerEventRecord } from "../../src/gen/records/record_types.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../src/base/errors.ts";
-import { type Ack, type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/ingest_pb.ts";
+import {
+  type Ack,
+  type DaemonMessage,
+  Ingest,
+  type ProxyMessageSchema,
+} from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
 import { sealedMessage } from "../../src/proxy/delivery/batches.ts";
 import { type Block, CELL_COLUMNS, crcOf } from "../../src/records/step_block.ts";
@@ -13,12 +18,21 @@ import { turn } from "../../src/rpc/call/turns.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { type AnyClient, executing, type Scene, testEachApiWay, testEachWay, withApi } from "./fixture.ts";
+import {
+  type AnyClient,
+  executing,
+  type Scene,
+  testEachApiWay,
+  testEachWay,
+  withApi,
+} from "./fixture.ts";
 
 const encoder = new TextEncoder();
 const json = (value: unknown) => encoder.encode(JSON.stringify(value));
 
-type ProxyInit = NonNullable<Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]>;
+type ProxyInit = NonNullable<
+  Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
+>;
 
 /** A proxy that has said hello. */
 function proxyOf(client: AnyClient, runId: string, protocol = INGEST_PROTOCOL) {
@@ -32,7 +46,10 @@ function proxyOf(client: AnyClient, runId: string, protocol = INGEST_PROTOCOL) {
   return {
     call,
     send,
-    /** The daemon's next message, but for those on observed files: all runs here have one working directory. */
+    /**
+     * The daemon's next message, but for those on observed files: all runs here have one working
+     * directory.
+     */
     next: async () => {
       for (;;) {
         const { done, value } = await answers.next();
@@ -43,12 +60,19 @@ function proxyOf(client: AnyClient, runId: string, protocol = INGEST_PROTOCOL) {
     batch: (from: number, to: number, fields: Record<string, unknown> = {}) =>
       send({
         case: "batch",
-        value: { fromPosition: BigInt(from), toPosition: BigInt(to), journalSize: BigInt(to), ...fields },
+        value: {
+          fromPosition: BigInt(from),
+          toPosition: BigInt(to),
+          journalSize: BigInt(to),
+          ...fields,
+        },
       }),
   };
 }
 
-/** The next one that acknowledges more than is known: others say that the proxy waits for the disk. */
+/**
+ * The next one that acknowledges more than is known: others say that the proxy waits for the disk.
+ */
 async function acknowledgement(proxy: ReturnType<typeof proxyOf>, beyond = 0n): Promise<Ack> {
   for (;;) {
     const message = await proxy.next();
@@ -83,8 +107,21 @@ testEachApiWay(
     assert.deepEqual(session.hello.proxy, { pid: 12, identity: "boot/1" });
     assert.equal(session.hello.worker, null);
 
-    const steps = { n: 2, step: [4, 5], reward: [1, "NaN"], observationJson: ["[1]", "[2]"], tsNs: ["8", "9"] };
-    const episodes = [{ episode: 0, totalReward: 9, steps: 9, terminated: true, truncated: false, metadataJson: "" }];
+    const steps = {
+      n: 2,
+      step: [4, 5],
+      reward: [1, "NaN"],
+      observationJson: ["[1]", "[2]"],
+      tsNs: ["8", "9"],
+    };
+    const episodes = [{
+      episode: 0,
+      totalReward: 9,
+      steps: 9,
+      terminated: true,
+      truncated: false,
+      metadataJson: "",
+    }];
     const events = [{ kind: "run_started", dataJson: "{}", tsNs: "1" }];
     proxy.batch(0, 100, {
       stepsJson: json(steps),
@@ -103,9 +140,14 @@ testEachApiWay(
     });
     const { batch, journalSize, malformed } = session.batches[0]!;
     assert.deepEqual(batch.events, events);
-    assert.deepEqual([batch.otherLines, batch.malformedLines, batch.violations], [3, 1, { "step: reward": 2 }]);
+    assert.deepEqual([batch.otherLines, batch.malformedLines, batch.violations], [3, 1, {
+      "step: reward": 2,
+    }]);
     assert.deepEqual([journalSize, malformed], [100, ["{torn"]]);
-    assert.deepEqual(core.telemetry.read(runId, "steps", 0, 9).map((s) => [s.seq, s.step]), [[1, 4], [2, 5]]);
+    assert.deepEqual(core.telemetry.read(runId, "steps", 0, 9).map((s) => [s.seq, s.step]), [
+      [1, 4],
+      [2, 5],
+    ]);
 
     // Delivered again: nothing is stored twice, and the position is acknowledged.
     proxy.batch(0, 100, { stepsJson: json(steps) });
@@ -141,7 +183,10 @@ testEachApiWay(
     const events = [{ kind: "metrics", dataJson: '{"global_step":7,"loss":"NaN"}', tsNs: "1" }];
     proxy.send({ case: "sourceBatch", value: { cursor, eventsJson: json(events), position: 30n } });
     const answer = await proxy.next();
-    assert.deepEqual([answer?.case, (answer?.value as { position: bigint }).position], ["sourceAck", 30n]);
+    assert.deepEqual([answer?.case, (answer?.value as { position: bigint }).position], [
+      "sourceAck",
+      30n,
+    ]);
     const [stored] = core.sessions[0]!.sources;
     assert.deepEqual([stored!.source, stored!.from, stored!.to], [
       { name: cursor.name, label: cursor.label, state: "{}" },
@@ -150,7 +195,10 @@ testEachApiWay(
     ]);
     assert.deepEqual(stored!.events, events);
     proxy.send({ case: "sourceBatch", value: { eventsJson: json(events), position: 60n } });
-    await assert.rejects(proxy.next(), hasCode("invalid_argument", /no cursor, or one without a name or a serial/));
+    await assert.rejects(
+      proxy.next(),
+      hasCode("invalid_argument", /no cursor, or one without a name or a serial/),
+    );
   },
 );
 
@@ -159,7 +207,10 @@ testEachApiWay("Deliver: a proxy killed by a signal has no code", async ({ clien
   await proxy.next();
   proxy.send({ case: "exit", value: { signal: "SIGKILL", lost: true } });
   assert.equal((await proxy.next())?.case, "exitAck");
-  assert.deepEqual([core.sessions[0]!.exited?.code, core.sessions[0]!.exited?.signal], [null, "SIGKILL"]);
+  assert.deepEqual([core.sessions[0]!.exited?.code, core.sessions[0]!.exited?.signal], [
+    null,
+    "SIGKILL",
+  ]);
   proxy.call.end();
 });
 
@@ -167,28 +218,40 @@ Deno.test("Deliver: another major version is refused with both named; another mi
   await withApi("Connect, TCP", async ({ client, core }) => {
     const runId = executing(core);
     const other = proxyOf(client, runId, "mosaic-ingest/2.0");
-    await assert.rejects(other.next(), hasCode("failed_precondition", /mosaic-ingest\/2\.0.*mosaic-ingest\/1\.0/));
+    await assert.rejects(
+      other.next(),
+      hasCode("failed_precondition", /mosaic-ingest\/2\.0.*mosaic-ingest\/1\.0/),
+    );
     const newer = proxyOf(client, runId, "mosaic-ingest/1.9");
     assert.equal((await newer.next())?.case, "welcome");
     newer.call.cancel();
     await assert.rejects(proxyOf(client, runId, "").next(), hasCode("failed_precondition"));
   });
-  assert.throws(() => checkIngestProtocol("mosaic-ingest/1.0", "mosaic-ingest/2.0"), hasCode("failed_precondition"));
+  assert.throws(
+    () => checkIngestProtocol("mosaic-ingest/1.0", "mosaic-ingest/2.0"),
+    hasCode("failed_precondition"),
+  );
 });
 
-testEachApiWay("Deliver: batch before hello, second hello and an unknown run are refused", async ({ client, core }) => {
-  const runId = executing(core);
-  const early = client.duplex(Ingest.method.deliver);
-  early.send({ message: { case: "batch", value: {} } });
-  await assert.rejects(early[Symbol.asyncIterator]().next(), hasCode("failed_precondition", /hello first/));
-  await assert.rejects(proxyOf(client, "nope").next(), hasCode("not_found"));
-  await assert.rejects(proxyOf(client, "").next(), hasCode("invalid_argument", /run_id/));
+testEachApiWay(
+  "Deliver: batch before hello, second hello and an unknown run are refused",
+  async ({ client, core }) => {
+    const runId = executing(core);
+    const early = client.duplex(Ingest.method.deliver);
+    early.send({ message: { case: "batch", value: {} } });
+    await assert.rejects(
+      early[Symbol.asyncIterator]().next(),
+      hasCode("failed_precondition", /hello first/),
+    );
+    await assert.rejects(proxyOf(client, "nope").next(), hasCode("not_found"));
+    await assert.rejects(proxyOf(client, "").next(), hasCode("invalid_argument", /run_id/));
 
-  const twice = proxyOf(client, runId);
-  await twice.next();
-  twice.send({ case: "hello", value: { protocol: INGEST_PROTOCOL, runId } });
-  await assert.rejects(twice.next(), hasCode("failed_precondition", /second hello/));
-});
+    const twice = proxyOf(client, runId);
+    await twice.next();
+    twice.send({ case: "hello", value: { protocol: INGEST_PROTOCOL, runId } });
+    await assert.rejects(twice.next(), hasCode("failed_precondition", /second hello/));
+  },
+);
 
 testByProxysWay(
   "Deliver: batches that cannot be read are passed over, with an event that says where and why",
@@ -240,7 +303,11 @@ testByProxysWay(
   async ({ client, core }) => {
     const columns = SEALABLE;
     const rows = Array.from({ length: 300 }, (_, i) => i);
-    const counting = { ...columns, episode: rows.map((i) => Math.floor(i / 100)), step: rows.map((i) => i % 100) };
+    const counting = {
+      ...columns,
+      episode: rows.map((i) => Math.floor(i / 100)),
+      step: rows.map((i) => i % 100),
+    };
     const sealed = () => sealedMessage(seal(columns)!);
     const wrong: [string, ReturnType<typeof sealed>, RegExp][] = [
       ["a flipped bit", { ...sealed(), hot: sealed().hot.replace("0.1", "0.2") }, /checksum/],
@@ -253,7 +320,11 @@ testByProxysWay(
       ["a column where another is", resealed({ cells: cellsWith("step", "$[0]") }), /rows/],
       ["a column that no row has", resealed({ cells: cellsWith("step", "$[1]") }), /rows/],
       ["five flags", resealed({ cells: cellsWith("flags", 5) }), /rows/],
-      ["a number of a million digits", resealed({ hot: sealed().hot.replace("[0]", `[${"1".repeat(1e6)}]`) }), /rows/],
+      [
+        "a number of a million digits",
+        resealed({ hot: sealed().hot.replace("[0]", `[${"1".repeat(1e6)}]`) }),
+        /rows/,
+      ],
       ["a time of no step", resealed({ cells: cellsWith("ts", 7) }), /rows|times/],
       ["times that run backwards", resealed({ fromNs: "9", toNs: "5" }), /times/],
       ["a span that begins elsewhere", inSpans("[[100,", "[[101,"), /rows from 101 on behind 100/],
@@ -322,7 +393,10 @@ testByProxysWay(
     await until(() => session.heartbeats > 0, { what: "the batch to be tried again" });
     core.full = false;
     const held = await proxy.next();
-    assert.deepEqual(held?.case === "ack" && [held.value.position, held.value.storeFull], [0n, true]);
+    assert.deepEqual(held?.case === "ack" && [held.value.position, held.value.storeFull], [
+      0n,
+      true,
+    ]);
     assert.deepEqual(await acknowledgement(proxy), {
       $typeName: "mosaic.v1.Ack",
       position: 10n,
@@ -343,7 +417,10 @@ testByProxysWay(
     core.full = true;
     proxy.batch(0, 10, { stepsJson: json({ n: 1 }) });
     const first = await proxy.next();
-    assert.deepEqual(first?.case === "ack" && [first.value.position, first.value.storeFull], [0n, true]);
+    assert.deepEqual(first?.case === "ack" && [first.value.position, first.value.storeFull], [
+      0n,
+      true,
+    ]);
     const cursor = { name: "/w/metrics.csv", label: "metrics.csv", serial: 1n, state: "{}" };
     const events = [{ kind: "metrics", dataJson: '{"global_step":7,"loss":1}', tsNs: "1" }];
     proxy.send({ case: "sourceBatch", value: { cursor, eventsJson: json(events), position: 30n } });
@@ -376,7 +453,10 @@ testByProxysWay(
     session.controlApplied = apply;
     proxy.batch(0, 10, { stepsJson: json({ n: 1 }) });
     const waits = await proxy.next();
-    assert.deepEqual(waits?.case === "ack" && [waits.value.position, waits.value.storeFull], [0n, false]);
+    assert.deepEqual(waits?.case === "ack" && [waits.value.position, waits.value.storeFull], [
+      0n,
+      false,
+    ]);
     assert.equal((await acknowledgement(proxy)).position, 10n);
     assert.deepEqual(session.applied, { paused: true, maxRateHz: 0, selfPaused: "disk" });
     proxy.call.cancel();
@@ -412,7 +492,10 @@ testEachApiWay(
     core.sessions[0]!.link.control({ paused: true, maxRateHz: 7, workerHears: false });
     core.sessions[0]!.link.stop(2.5);
     const control = await proxy.next();
-    assert.deepEqual(control?.case === "control" && [control.value.paused, control.value.maxRateHz], [true, 7]);
+    assert.deepEqual(
+      control?.case === "control" && [control.value.paused, control.value.maxRateHz],
+      [true, 7],
+    );
     const stop = await proxy.next();
     assert.equal(stop?.case === "stop" && stop.value.graceSeconds, 2.5);
     const newer = proxyOf(client, runId);
@@ -470,7 +553,10 @@ testByEitherReader(
     }
     await Promise.all(acknowledged);
     const most = Math.max(...waited);
-    assert.ok(most <= 100, `a call was answered after ${most} of ${batches * proxies.length} batches`);
+    assert.ok(
+      most <= 100,
+      `a call was answered after ${most} of ${batches * proxies.length} batches`,
+    );
     proxies.forEach((proxy) => proxy.call.cancel());
   },
 );
@@ -481,7 +567,10 @@ testByEitherReader(
     const runId = executing(core);
     const proxy = proxyOf(client, runId);
     await proxy.next();
-    const columns = json({ n: 500, observationJson: Array.from({ length: 500 }, () => "[0.1,0.2,0.3]") });
+    const columns = json({
+      n: 500,
+      observationJson: Array.from({ length: 500 }, () => "[0.1,0.2,0.3]"),
+    });
     const batches = 200;
     for (let i = 0; i < batches; i++) proxy.batch(i * 10, i * 10 + 10, { stepsJson: columns });
     let answered = 0;
@@ -510,7 +599,10 @@ Deno.test("ingest: proxies that are behind share what may be under way, those th
   const MiB = 1 << 20;
   assert.equal(windowOf(4 * MiB, []), 4 * MiB);
   assert.equal(windowOf(4 * MiB, [...behind(4), ...many(500, done)]), 4 * MiB);
-  assert.equal(windowOf(4 * MiB, [...behind(1), ...many(500, torn), ...many(500, fullOfLeast)]), 4 * MiB);
+  assert.equal(
+    windowOf(4 * MiB, [...behind(1), ...many(500, torn), ...many(500, fullOfLeast)]),
+    4 * MiB,
+  );
   assert.equal(windowOf(4 * MiB, behind(16)), MiB);
   assert.equal(windowOf(100 * 1024, behind(16)), 100 * 1024, "never more than one may");
   assert.equal(windowOf(4 * MiB, behind(5000)), 64 * 1024, "never too little to go on");

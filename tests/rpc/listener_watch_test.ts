@@ -49,7 +49,11 @@ Deno.test("listener watch: waiting connections do not mean a dead listener while
 });
 
 Deno.test("listener watch: a listener that accepts no waiting connection is replaced, and is not ready until then", async () => {
-  const played: Played = { waiting: 1, accepts: 0, relisten: () => Promise.reject(new Error("taken")) };
+  const played: Played = {
+    waiting: 1,
+    accepts: 0,
+    relisten: () => Promise.reject(new Error("taken")),
+  };
   const { watch, relistens } = watched(played);
   await until(() => relistens() > 2, { what: "several tries" });
   assert.equal(watch.listening(), false);

@@ -15,7 +15,9 @@ const decoder = new TextDecoder();
 async function seqsOf(client: AnyClient, request: Record<string, unknown>): Promise<number[]> {
   const seqs: number[] = [];
   for await (const batch of client.stream(method.streamTelemetry, request)) {
-    const lines = decoder.decode(batch.jsonl).trimEnd().split("\n").map((line) => JSON.parse(line).seq);
+    const lines = decoder.decode(batch.jsonl).trimEnd().split("\n").map((line) =>
+      JSON.parse(line).seq
+    );
     assert.deepEqual([lines[0], lines.at(-1)], [Number(batch.firstSeq), Number(batch.lastSeq)]);
     seqs.push(...lines);
   }
@@ -26,27 +28,42 @@ function range(from: number, to: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i);
 }
 
-testEachApiWay("StreamTelemetry: what there is, from since_seq, at most limit", async ({ client, core }) => {
-  const runId = executing(core);
-  core.addSteps(runId, 1, 700);
-  assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
-  assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 690n }), range(691, 700));
-  assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 9n, limit: 300n }), range(10, 309));
-  assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes" }), []);
-  await assert.rejects(seqsOf(client, { run: runId, kind: "frames" }), hasCode("invalid_argument", /frames.*steps/));
-  await assert.rejects(seqsOf(client, { run: "nope", kind: "steps" }), hasCode("not_found"));
-});
+testEachApiWay(
+  "StreamTelemetry: what there is, from since_seq, at most limit",
+  async ({ client, core }) => {
+    const runId = executing(core);
+    core.addSteps(runId, 1, 700);
+    assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
+    assert.deepEqual(
+      await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 690n }),
+      range(691, 700),
+    );
+    assert.deepEqual(
+      await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 9n, limit: 300n }),
+      range(10, 309),
+    );
+    assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes" }), []);
+    await assert.rejects(
+      seqsOf(client, { run: runId, kind: "frames" }),
+      hasCode("invalid_argument", /frames.*steps/),
+    );
+    await assert.rejects(seqsOf(client, { run: "nope", kind: "steps" }), hasCode("not_found"));
+  },
+);
 
-testEachApiWay("StreamTelemetry: following ends when the run has ended and all was sent", async ({ client, core }) => {
-  const runId = executing(core);
-  core.addSteps(runId, 1, 10);
-  const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
-  await until(() => core.waiting === 1, { what: "the follower to wait" });
-  core.addSteps(runId, 1, 1000);
-  core.registry.apply(runId, { type: "exited_ok" });
-  assert.deepEqual(await following, range(1, 1010));
-  assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
-});
+testEachApiWay(
+  "StreamTelemetry: following ends when the run has ended and all was sent",
+  async ({ client, core }) => {
+    const runId = executing(core);
+    core.addSteps(runId, 1, 10);
+    const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
+    await until(() => core.waiting === 1, { what: "the follower to wait" });
+    core.addSteps(runId, 1, 1000);
+    core.registry.apply(runId, { type: "exited_ok" });
+    assert.deepEqual(await following, range(1, 1010));
+    assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
+  },
+);
 
 testEachApiWay(
   "StreamTelemetry: following goes on over a retry; a deleted run ends it, and another of its id is none of it",
@@ -128,11 +145,23 @@ testEachApiWay(
     const all = await logOf(client, { run: runId });
     assert.equal(all.text, text);
     assert.equal(all.nextOffset, BigInt(text.length));
-    assert.equal((await logOf(client, { run: runId, sinceOffset: BigInt(text.length - 5) })).text, "5000\n");
+    assert.equal(
+      (await logOf(client, { run: runId, sinceOffset: BigInt(text.length - 5) })).text,
+      "5000\n",
+    );
     assert.equal((await logOf(client, { run: runId, sinceOffset: 1n << 40n })).text, "");
-    assert.equal((await logOf(client, { run: runId, tailLines: 2 })).text, "line 4999\nline 5000\n");
-    assert.equal((await logOf(client, { run: runId, stream: "stderr", tailLines: 1 })).text, "last");
-    await assert.rejects(logOf(client, { run: runId, stream: "stdin" }), hasCode("invalid_argument", /stdin/));
+    assert.equal(
+      (await logOf(client, { run: runId, tailLines: 2 })).text,
+      "line 4999\nline 5000\n",
+    );
+    assert.equal(
+      (await logOf(client, { run: runId, stream: "stderr", tailLines: 1 })).text,
+      "last",
+    );
+    await assert.rejects(
+      logOf(client, { run: runId, stream: "stdin" }),
+      hasCode("invalid_argument", /stdin/),
+    );
   },
 );
 
@@ -175,7 +204,10 @@ testEachApiWay(
     Deno.writeTextFileSync(path, "\nlast words\n", { append: true });
     core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
     core.registry.apply(runId, { type: "retry", reason: "restart" });
-    Deno.writeTextFileSync(core.filesOf(core.registry.require(runId)).stdout(2), "second attempt\n");
+    Deno.writeTextFileSync(
+      core.filesOf(core.registry.require(runId)).stdout(2),
+      "second attempt\n",
+    );
     await following;
     assert.equal(seen, "one\ntwo, unfinished\nlast words\n");
   },
@@ -198,7 +230,10 @@ testEachApiWay(
     })();
     await until(() => seen === "one\ntwo\n", { what: "what is there" });
     Deno.writeTextFileSync(path, "new\n");
-    await until(() => seen === "one\ntwo\nnew\n", { what: "what is there since it was emptied", state: () => seen });
+    await until(() => seen === "one\ntwo\nnew\n", {
+      what: "what is there since it was emptied",
+      state: () => seen,
+    });
     core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
     await following;
   },

@@ -7,7 +7,10 @@ import { connect as connectTcp } from "node:net";
 import { connect } from "../../src/wire/client/client.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health_pb.ts";
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as Serving,
+} from "../../src/gen/grpc/health/v1/health_pb.ts";
 import {
   ServerReflection,
   type ServerReflectionRequest,
@@ -53,7 +56,10 @@ Deno.test("listen: a Unix socket is private, a stale file is replaced, a live on
   const path = `${directory}/m.sock`;
   // What a killed server leaves behind.
   const killed = await new Deno.Command(Deno.execPath(), {
-    args: ["eval", `Deno.listen({transport: "unix", path: ${JSON.stringify(path)}}); Deno.exit(0);`],
+    args: [
+      "eval",
+      `Deno.listen({transport: "unix", path: ${JSON.stringify(path)}}); Deno.exit(0);`,
+    ],
   }).output();
   assert.ok(killed.success);
   assert.ok(Deno.lstatSync(path).isSocket);
@@ -61,7 +67,10 @@ Deno.test("listen: a Unix socket is private, a stale file is replaced, a live on
   try {
     assert.equal(Deno.lstatSync(path).mode! & 0o777, 0o600);
     const client = new GrpcClient(server.address);
-    assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, `unix:${path}`);
+    assert.equal(
+      (await client.unary(TrainerService.method.getHealth, {})).listenAddress,
+      `unix:${path}`,
+    );
     client.close();
     await assert.rejects(
       startRpc(core, { listen: `unix:${path}`, log: core.log }),
@@ -81,7 +90,9 @@ Deno.test("listen: a Unix socket is private, a stale file is replaced, a live on
 Deno.test("stop: streams end as UNAVAILABLE, and nothing listens any more", async () => {
   await withServer(async ({ server, client }) => {
     const watching = (async () => {
-      for await (const _ of client.stream(TrainerService.method.watchRuns, {})) { /* nothing comes */ }
+      for await (const _ of client.stream(TrainerService.method.watchRuns, {})) {
+        /* nothing comes */
+      }
     })();
     await client.unary(TrainerService.method.getHealth, {});
     await Promise.all([
@@ -126,12 +137,19 @@ Deno.test("reflection: lists services and gives files with all they import, unde
     };
     const services = await ask({ case: "listServices", value: "" });
     assert.equal(services.case, "listServicesResponse");
-    const names = services.case === "listServicesResponse" ? services.value.service.map((s) => s.name) : [];
-    assert.ok(names.includes("gymgui.trainer.TrainerService") && names.includes("grpc.health.v1.Health"), names.join());
+    const names = services.case === "listServicesResponse"
+      ? services.value.service.map((s) => s.name)
+      : [];
+    assert.ok(
+      names.includes("gymgui.trainer.TrainerService") && names.includes("grpc.health.v1.Health"),
+      names.join(),
+    );
     for (const value of ["gymgui.trainer.TrainerService", "gymgui.trainer.RunStep.reward"]) {
       const answer = await ask({ case: "fileContainingSymbol", value });
       assert.equal(answer.case, "fileDescriptorResponse");
-      const files = answer.case === "fileDescriptorResponse" ? answer.value.fileDescriptorProto : [];
+      const files = answer.case === "fileDescriptorResponse"
+        ? answer.value.fileDescriptorProto
+        : [];
       const decoded = files.map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes).name);
       assert.ok(decoded.includes("google/protobuf/timestamp.proto"), decoded.join());
     }
@@ -149,7 +167,9 @@ Deno.test("reflection: lists services and gives files with all they import, unde
     );
     // list_services = ""
     old.write(Buffer.from([0x3a, 0]));
-    const answer = await new Promise<Buffer>((resolve, reject) => old.once("data", resolve).once("error", reject));
+    const answer = await new Promise<Buffer>((resolve, reject) =>
+      old.once("data", resolve).once("error", reject)
+    );
     assert.ok(answer.includes("gymgui.trainer.TrainerService"));
     old.end();
     await new Promise((resolve) => old.once("end", resolve).resume());
@@ -216,7 +236,9 @@ Deno.test("limits: calls on connections beyond the bound are refused, and there 
     await Promise.any(more.map(({ closed }) => closed));
     for (const { socket } of more) socket.destroy();
     for (const { socket } of held) socket.destroy();
-    await until(() => client.unary(TrainerService.method.getHealth, {}).catch(() => undefined), { what: "an answer" });
+    await until(() => client.unary(TrainerService.method.getHealth, {}).catch(() => undefined), {
+      what: "an answer",
+    });
   }, { bounds: { maxConnections: 2 } });
 });
 
@@ -226,7 +248,10 @@ Deno.test("limits: a message of 60 MB passes, one beyond 64 MiB is refused", asy
     // It has come whole, and is too much for a config.
     await assert.rejects(
       client.unary(submitRun, { configJson: "x".repeat(60_000_000) }, { deadlineMs: 60_000 }),
-      hasCode("invalid_argument", /^config_json of \S+ has 60000000 bytes; the bound is 8388608 bytes/),
+      hasCode(
+        "invalid_argument",
+        /^config_json of \S+ has 60000000 bytes; the bound is 8388608 bytes/,
+      ),
     );
     await assert.rejects(
       client.unary(submitRun, { configJson: "x".repeat(70_000_000) }, { deadlineMs: 60_000 }),
@@ -246,7 +271,9 @@ Deno.test("limits: more streams than allowed are refused, and there is room agai
       // The refusal may come only once the first stream is open at the server.
       for (;;) {
         const stop = AbortSignal.timeout(50);
-        for await (const _ of client.stream(TrainerService.method.watchRuns, {}, stop)) { /* snapshot */ }
+        for await (
+          const _ of client.stream(TrainerService.method.watchRuns, {}, stop)
+        ) { /* snapshot */ }
       }
     }, hasCode("resource_exhausted", /1 streams are open/));
     leave.abort();
@@ -280,7 +307,10 @@ Deno.test("connect: a target is found by option, environment or daemon.json, els
     assert.equal(connect({ stateDir, env }).target, "unix:/run/d.sock");
     for (const text of ['{"listen":"0.0.0.0:50055"}', "{torn"]) {
       Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, text);
-      assert.throws(() => connect({ stateDir, env }), hasCode("unavailable", /does not name the daemon's socket/));
+      assert.throws(
+        () => connect({ stateDir, env }),
+        hasCode("unavailable", /does not name the daemon's socket/),
+      );
     }
   } finally {
     Deno.removeSync(stateDir, { recursive: true });

@@ -22,10 +22,18 @@ Deno.test("encodings: readers that have come as far get the same bytes; a single
     assert.deepEqual(shared.framed, first.framed);
     const head = one.read(512, Infinity)!;
     core.telemetry.append(runId, 1, steps(100), []);
-    assert.equal(other.read(512, Infinity), head, "what is known is good, though there is more by now");
+    assert.equal(
+      other.read(512, Infinity),
+      head,
+      "what is known is good, though there is more by now",
+    );
     assert.deepEqual([head.first, head.last, other.read(700, Infinity)!.last], [513, 700, 800]);
     core.telemetry.append(runId, 1, steps(1000), []);
-    const apart = [one.read(600, Infinity)!.last, other.read(700, Infinity)!.last, one.read(800, Infinity)!.last];
+    const apart = [
+      one.read(600, Infinity)!.last,
+      other.read(700, Infinity)!.last,
+      one.read(800, Infinity)!.last,
+    ];
     // 700 to 800 is known from before.
     assert.deepEqual(apart, [1024, 800, 1024], "readers who stand apart meet where a chunk ends");
     assert.equal(other.read(1800, Infinity), undefined);

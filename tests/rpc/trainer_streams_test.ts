@@ -45,18 +45,41 @@ Deno.test("StreamRunSteps: replay, then live, ascending without gap or repetitio
     const stream = client.stream(method.streamRunSteps, { runId: id })[Symbol.asyncIterator]();
     const first = (await stream.next()).value as RunStep;
     assert.deepEqual(
-      [first.runId, first.episodeIndex, first.stepIndex, first.actionJson, first.observationJson, first.reward],
+      [
+        first.runId,
+        first.episodeIndex,
+        first.stepIndex,
+        first.actionJson,
+        first.observationJson,
+        first.reward,
+      ],
       [id, 7n, 3n, "1", "[0.5]", -0.25],
     );
     assert.deepEqual(
-      [first.terminated, first.truncated, first.policyLabel, first.backend, first.agentId, first.workerId],
+      [
+        first.terminated,
+        first.truncated,
+        first.policyLabel,
+        first.backend,
+        first.agentId,
+        first.workerId,
+      ],
       [true, true, "p", "b", "agent_1", "w"],
     );
     assert.deepEqual(
-      [first.renderHintJson, first.renderPayloadJson, first.frameRef, first.payloadVersion, first.episodeSeed],
+      [
+        first.renderHintJson,
+        first.renderPayloadJson,
+        first.frameRef,
+        first.payloadVersion,
+        first.episodeSeed,
+      ],
       ["{}", '{"mode":"rgb"}', "f", 2, 44n],
     );
-    assert.deepEqual([first.timestamp?.seconds, first.timestamp?.nanos], [1_700_000_000n, 123_456_789]);
+    assert.deepEqual([first.timestamp?.seconds, first.timestamp?.nanos], [
+      1_700_000_000n,
+      123_456_789,
+    ]);
     assert.ok(Number.isNaN(((await stream.next()).value as RunStep).reward));
     const got = [];
     core.addSteps(id, 3, 1000);
@@ -76,7 +99,10 @@ Deno.test("StreamRunSteps: resumes after since_seq; beyond the head it waits for
   await withServer(async ({ client, core }) => {
     const id = executing(core);
     core.addSteps(id, 1, 600);
-    assertContiguous(await take(client.stream(method.streamRunSteps, { runId: id, sinceSeq: 250n }), 350), 251);
+    assertContiguous(
+      await take(client.stream(method.streamRunSteps, { runId: id, sinceSeq: 250n }), 350),
+      251,
+    );
     const beyond = take(client.stream(method.streamRunSteps, { runId: id, sinceSeq: 602n }), 2);
     await until(() => core.waiting === 1, { what: "the stream to wait" });
     core.addSteps(id, 601, 601);
@@ -110,10 +136,15 @@ Deno.test("StreamRun*: followers of a deleted run, starved ones too, end with NO
       metadata: { "mosaic-credits": "2" },
     });
     const beyondCredits = take(starved, 3);
-    const told = () => core.registry.eventsSince(0, { runId: id, kinds: ["control"], limit: 9 }).length;
-    await until(() => core.waiting === 2 && told() === 1, { what: "two to wait at the head, one for credits" });
+    const told = () =>
+      core.registry.eventsSince(0, { runId: id, kinds: ["control"], limit: 9 }).length;
+    await until(() => core.waiting === 2 && told() === 1, {
+      what: "two to wait at the head, one for credits",
+    });
     const gone = hasCode("not_found", /was deleted/);
-    const ends = [behind, episodes, beyondCredits].map((follower) => assert.rejects(follower, gone));
+    const ends = [behind, episodes, beyondCredits].map((follower) =>
+      assert.rejects(follower, gone)
+    );
     core.ended(id);
     await core.delete(id, false);
     executing(core);
@@ -149,9 +180,17 @@ Deno.test("StreamRunEpisodes: its own seqs, with metadata", async () => {
       agentId: "a",
       workerId: "",
     };
-    core.telemetry.append(id, 1, [A_STEP], [episode, { ...episode, episode: 1, totalReward: "Infinity" }]);
+    core.telemetry.append(id, 1, [A_STEP], [episode, {
+      ...episode,
+      episode: 1,
+      totalReward: "Infinity",
+    }]);
     const [first, second] = await take(client.stream(method.streamRunEpisodes, { runId: id }), 2);
-    assert.deepEqual([first!.seqId, first!.totalReward, first!.metadataJson], [1n, 9, '{"seed":1}']);
+    assert.deepEqual([first!.seqId, first!.totalReward, first!.metadataJson], [
+      1n,
+      9,
+      '{"seed":1}',
+    ]);
     assert.deepEqual([second!.seqId, second!.totalReward, second!.steps], [2n, Infinity, 9n]);
   });
 });
@@ -161,7 +200,9 @@ Deno.test("1000 parked subscribers: each gets what comes, and none is left behin
     const id = executing(core);
     const leave = new AbortController();
     const firsts = Array.from({ length: 1000 }, async () => {
-      for await (const step of client.stream(method.streamRunSteps, { runId: id }, leave.signal)) return step.seqId;
+      for await (const step of client.stream(method.streamRunSteps, { runId: id }, leave.signal)) {
+        return step.seqId;
+      }
       return 0n;
     });
     await until(() => core.waiting === 1000, { what: "1000 cursors to wait" });
@@ -177,7 +218,11 @@ Deno.test("WatchRuns: snapshot first, then each transition with a seq that only 
     const first = waiting(core, 1);
     const watch = client.stream(method.watchRuns, {})[Symbol.asyncIterator]();
     const snapshot = (await watch.next()).value!;
-    assert.deepEqual([snapshot.runId, snapshot.status, snapshot.seqId], [first, RunStatus.INIT, 0n]);
+    assert.deepEqual([snapshot.runId, snapshot.status, snapshot.seqId], [
+      first,
+      RunStatus.INIT,
+      0n,
+    ]);
     core.registry.apply(first, { type: "spawned" });
     core.registry.apply(first, { type: "registered" });
     core.registry.apply(first, { type: "failed", reason: "worker_timeout" });
@@ -211,7 +256,11 @@ Deno.test("WatchRuns: the filter holds for snapshot and transitions", async () =
     core.registry.apply(second, { type: "spawned" });
     core.registry.apply(second, { type: "cancelled", reason: "user_cancel" });
     const ended = (await watch.next()).value!;
-    assert.deepEqual([ended.runId, ended.status, ended.failureReason], [idOf(1), RunStatus.TERM, undefined]);
+    assert.deepEqual([ended.runId, ended.status, ended.failureReason], [
+      idOf(1),
+      RunStatus.TERM,
+      undefined,
+    ]);
     const cancelled = (await watch.next()).value!;
     assert.deepEqual([cancelled.runId, cancelled.status, cancelled.failureReason], [
       second,
@@ -234,9 +283,8 @@ Deno.test("credits: with none left nothing comes; a grant continues from the cur
     assert.deepEqual([await next(), await next(), await next()], [1n, 2n, 3n]);
     const fourth = next();
     const controls = () =>
-      core.registry.eventsSince(0, { runId: id, limit: 1000 }).filter((e) => e.kind === "control").map((e) =>
-        JSON.parse(e.dataJson)
-      );
+      core.registry.eventsSince(0, { runId: id, limit: 1000 }).filter((e) => e.kind === "control")
+        .map((e) => JSON.parse(e.dataJson));
     await until(() => controls().length === 1, { what: "the starvation to be told" });
     const control = client.duplex(method.controlStream, { metadata });
     control.send({ runId: id, event: { case: "grantSteps", value: 2 } });
@@ -248,7 +296,9 @@ Deno.test("credits: with none left nothing comes; a grant continues from the cur
     control.cancel();
     await steps.return!(undefined);
 
-    const stranger = client.duplex(method.controlStream, { metadata: { "mosaic-subscriber": "other" } });
+    const stranger = client.duplex(method.controlStream, {
+      metadata: { "mosaic-subscriber": "other" },
+    });
     stranger.send({ runId: id, event: { case: "grantSteps", value: 1 } });
     await assert.rejects(async () => {
       for await (const _ of stranger) { /* nothing */ }

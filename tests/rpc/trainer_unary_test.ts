@@ -7,14 +7,17 @@ import { executing, testEachWay, waiting, withServer } from "./fixture.ts";
 
 const { method } = TrainerService;
 
-testEachWay("SubmitRun: answers the run's id and digest; a given id is used", async ({ client, core }) => {
-  const config = () => configOf({ command: ["/bin/true"] });
-  const first = await client.unary(method.submitRun, { configJson: config() });
-  assert.equal(first.digest, core.registry.require(first.runId).digest);
-  const second = await client.unary(method.submitRun, { configJson: config(), runId: runId(77) });
-  assert.equal(second.runId, runId(77));
-  assert.equal(second.digest, core.registry.require(runId(77)).digest);
-});
+testEachWay(
+  "SubmitRun: answers the run's id and digest; a given id is used",
+  async ({ client, core }) => {
+    const config = () => configOf({ command: ["/bin/true"] });
+    const first = await client.unary(method.submitRun, { configJson: config() });
+    assert.equal(first.digest, core.registry.require(first.runId).digest);
+    const second = await client.unary(method.submitRun, { configJson: config(), runId: runId(77) });
+    assert.equal(second.runId, runId(77));
+    assert.equal(second.digest, core.registry.require(runId(77)).digest);
+  },
+);
 
 testEachWay(
   "SubmitRun: violations arrive as INVALID_ARGUMENT with their text and the hint apart",
@@ -27,9 +30,15 @@ testEachWay(
 );
 
 testEachWay("SubmitRun: the same id with another digest is ALREADY_EXISTS", async ({ client }) => {
-  await client.unary(method.submitRun, { configJson: configOf({ command: ["/bin/true"] }), runId: runId(5) });
+  await client.unary(method.submitRun, {
+    configJson: configOf({ command: ["/bin/true"] }),
+    runId: runId(5),
+  });
   await assert.rejects(
-    client.unary(method.submitRun, { configJson: configOf({ command: ["/bin/true"] }), runId: runId(5) }),
+    client.unary(method.submitRun, {
+      configJson: configOf({ command: ["/bin/true"] }),
+      runId: runId(5),
+    }),
     hasCode("already_exists"),
   );
 });
@@ -43,7 +52,10 @@ testEachWay(
     const { runs } = await client.unary(method.listRuns, {});
     assert.equal(runs[0]!.status, RunStatus.TERM);
     assert.equal(runs[0]!.failureReason, "user_cancel");
-    await assert.rejects(client.unary(method.cancelRun, { runId: "nope" }), hasCode("not_found", /run not found/));
+    await assert.rejects(
+      client.unary(method.cancelRun, { runId: "nope" }),
+      hasCode("not_found", /run not found/),
+    );
   },
 );
 
@@ -55,14 +67,20 @@ testEachWay(
     const failed = executing(core, 3);
     core.ended(failed, { code: 3 });
     const all = await client.unary(method.listRuns, { statusFilter: [99 as RunStatus] });
-    assert.deepEqual(all.runs.map((run) => run.status), [RunStatus.EXEC, RunStatus.INIT, RunStatus.FAULT]);
+    assert.deepEqual(all.runs.map((run) => run.status), [
+      RunStatus.EXEC,
+      RunStatus.INIT,
+      RunStatus.FAULT,
+    ]);
     assert.deepEqual(all.runs.map((run) => run.seqId), [0n, 0n, 0n]);
     assert.equal(all.runs[0]!.runId, live);
     // Unset where there is nothing to say, as proto3 optional.
     assert.equal(all.runs[0]!.failureReason, undefined);
     assert.equal(all.runs[0]!.gpuSlot, undefined);
     assert.equal(all.runs[2]!.failureReason, "exit_code_3");
-    const faulted = await client.unary(method.listRuns, { statusFilter: [RunStatus.FAULT, RunStatus.TERM] });
+    const faulted = await client.unary(method.listRuns, {
+      statusFilter: [RunStatus.FAULT, RunStatus.TERM],
+    });
     assert.deepEqual(faulted.runs.map((run) => run.runId), [failed]);
   },
 );
@@ -75,12 +93,15 @@ testEachWay("ListRuns: GPU slots of a run, the first of them apart", async ({ cl
   assert.deepEqual(runs[0]!.gpuSlots, [1, 2]);
 });
 
-testEachWay("Heartbeat: reaches the core; unknown or empty run is NOT_FOUND", async ({ client, core }) => {
-  const id = executing(core);
-  await client.unary(method.heartbeat, { runId: id });
-  assert.deepEqual(core.calls, [`heartbeat ${id}`]);
-  await assert.rejects(client.unary(method.heartbeat, { runId: "" }), hasCode("not_found"));
-});
+testEachWay(
+  "Heartbeat: reaches the core; unknown or empty run is NOT_FOUND",
+  async ({ client, core }) => {
+    const id = executing(core);
+    await client.unary(method.heartbeat, { runId: id });
+    assert.deepEqual(core.calls, [`heartbeat ${id}`]);
+    await assert.rejects(client.unary(method.heartbeat, { runId: "" }), hasCode("not_found"));
+  },
+);
 
 testEachWay(
   "RegisterWorker: answers version and token; empty, unknown and ended runs are told apart",
@@ -88,10 +109,19 @@ testEachWay(
     const id = executing(core);
     const answer = await client.unary(method.registerWorker, { runId: id, workerKind: "cleanrl" });
     const { sessionToken } = core.registry.require(id);
-    assert.deepEqual([answer.acceptedVersion, answer.sessionToken], ["MOSAIC/1.0", workerToken(sessionToken!)]);
+    assert.deepEqual([answer.acceptedVersion, answer.sessionToken], [
+      "MOSAIC/1.0",
+      workerToken(sessionToken!),
+    ]);
     assert.equal(core.registry.require(id).workerKind, "cleanrl");
-    await assert.rejects(client.unary(method.registerWorker, {}), hasCode("invalid_argument", /run_id/));
-    await assert.rejects(client.unary(method.registerWorker, { runId: "nope" }), hasCode("not_found"));
+    await assert.rejects(
+      client.unary(method.registerWorker, {}),
+      hasCode("invalid_argument", /run_id/),
+    );
+    await assert.rejects(
+      client.unary(method.registerWorker, { runId: "nope" }),
+      hasCode("not_found"),
+    );
     core.ended(id);
     await assert.rejects(
       client.unary(method.registerWorker, { runId: id }),

@@ -1,10 +1,18 @@
 import { strict as assert } from "node:assert";
-import { importanceOf, importanceText, LEAST_POINTS, type Outcome } from "../../src/runs/importance.ts";
+import {
+  importanceOf,
+  importanceText,
+  LEAST_POINTS,
+  type Outcome,
+} from "../../src/runs/importance.ts";
 
 /** A number in [0, 1) that follows from the place and a salt. */
 const at = (i: number, salt: number) => (Math.sin(i * 127.1 + salt * 311.7) * 43758.5453) % 1 + 0.5;
 
-function outcomes(count: number, result: (x: { lr: number; layers: number; act: string }, i: number) => number) {
+function outcomes(
+  count: number,
+  result: (x: { lr: number; layers: number; act: string }, i: number) => number,
+) {
   return Array.from({ length: count }, (_, i): Outcome => {
     const x = { lr: at(i, 1), layers: i % 4, act: ["relu", "tanh", "gelu"][i % 3]! };
     return { parameters: { ...x, same: 1 }, result: result(x, i) };
@@ -17,7 +25,9 @@ Deno.test("importance: what the result depends on comes first, numbers and texts
   assert.equal(found.differing, 3);
   assert.ok(found.explained! > 0.7, `${found.explained}`);
   assert.ok(Math.abs(found.parameters.reduce((sum, { share }) => sum + share, 0) - 1) < 1e-9);
-  const byText = importanceOf(outcomes(60, ({ act, layers }) => (act === "gelu" ? 5 : 0) + layers / 100));
+  const byText = importanceOf(
+    outcomes(60, ({ act, layers }) => (act === "gelu" ? 5 : 0) + layers / 100),
+  );
   assert.equal(byText.parameters[0]!.name, "act");
   assert.ok(byText.parameters[0]!.share > 0.6, JSON.stringify(byText));
 });

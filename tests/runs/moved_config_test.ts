@@ -20,7 +20,10 @@ Deno.test("set: a parameter where the config has it, and nowhere else", () => {
   ];
   for (const [words, name, value, expected] of table) {
     const given = { arguments: words, metadata: { worker: { arguments: words } } };
-    const { arguments: top, metadata } = changed(given, (config) => setParameters(config, [[name, value]], []));
+    const { arguments: top, metadata } = changed(
+      given,
+      (config) => setParameters(config, [[name, value]], []),
+    );
     assert.deepEqual([top, metadata.worker.arguments], [expected, expected]);
   }
   const inner = { metadata: { worker: { config: { lr: 0.1, name: "a", net: { width: 64 } } } } };
@@ -30,12 +33,23 @@ Deno.test("set: a parameter where the config has it, and nowhere else", () => {
   );
   assert.deepEqual(metadata.worker.config, { lr: 1, name: "7", net: { width: 32 } });
   assert.throws(
-    () => changed({ arguments: ["t.py", "--cuda"] }, (config) => setParameters(config, [["cuda", "no"]], ["cuda"])),
+    () =>
+      changed(
+        { arguments: ["t.py", "--cuda"] },
+        (config) => setParameters(config, [["cuda", "no"]], ["cuda"]),
+      ),
     /--cuda of the command takes no value/,
   );
-  assert.throws(() => changed({}, (config) => setParameters(config, [["lr", "1"]], ["rl"])), /no parameter "lr"/);
   assert.throws(
-    () => changed({ arguments: ["t.py", "8"] }, (config) => setParameters(config, [["lr", "9"]], ["lr"])),
+    () => changed({}, (config) => setParameters(config, [["lr", "1"]], ["rl"])),
+    /no parameter "lr"/,
+  );
+  assert.throws(
+    () =>
+      changed(
+        { arguments: ["t.py", "8"] },
+        (config) => setParameters(config, [["lr", "9"]], ["lr"]),
+      ),
     /"lr" cannot be changed: its command line names no --lr or lr=/,
   );
 });
@@ -43,12 +57,22 @@ Deno.test("set: a parameter where the config has it, and nowhere else", () => {
 Deno.test("seed: by its name, if there is one", () => {
   assert.equal(seedName(["lr", "seed", "env.seed"]), "seed");
   assert.equal(seedName(["lr", "env.random_seed"]), "env.random_seed");
-  assert.throws(() => seedName(["a.seed", "b.seed"]), /several parameters of the run are seeds: a\.seed, b\.seed/);
+  assert.throws(
+    () => seedName(["a.seed", "b.seed"]),
+    /several parameters of the run are seeds: a\.seed, b\.seed/,
+  );
   assert.throws(() => seedName(["seeds"]), /no parameter of the run is named seed/);
 });
 
 Deno.test("moved: paths below the repository that the copy has; data and environments stay", () => {
-  const words = ["/r/train.py", "--config=/r/a.yaml", "--data", "/r/data", "/repo/x", "--out=/elsewhere"];
+  const words = [
+    "/r/train.py",
+    "--config=/r/a.yaml",
+    "--data",
+    "/r/data",
+    "/repo/x",
+    "--out=/elsewhere",
+  ];
   const given = {
     entry_point: "/r/.venv/bin/python",
     arguments: words,
@@ -56,8 +80,18 @@ Deno.test("moved: paths below the repository that the copy has; data and environ
     metadata: { worker: { script: "/r/train.sh", cwd: "/r/sub", arguments: words } },
   };
   const there = ["/c/train.py", "/c/a.yaml", "/c/src", "/c/train.sh", "/c/sub"];
-  const moved = changed(given, (config) => moveConfig(config, "/r", "/c", (path) => there.includes(path)));
-  const expected = ["/c/train.py", "--config=/c/a.yaml", "--data", "/r/data", "/repo/x", "--out=/elsewhere"];
+  const moved = changed(
+    given,
+    (config) => moveConfig(config, "/r", "/c", (path) => there.includes(path)),
+  );
+  const expected = [
+    "/c/train.py",
+    "--config=/c/a.yaml",
+    "--data",
+    "/r/data",
+    "/repo/x",
+    "--out=/elsewhere",
+  ];
   assert.deepEqual(moved, {
     entry_point: "/r/.venv/bin/python",
     arguments: expected,

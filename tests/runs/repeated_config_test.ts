@@ -16,14 +16,20 @@ Deno.test("another run: changed parameters, name and tags; what belonged to the 
   const text = repeatedConfig(config, "R", { name: "b", tags: ["y"], set: [["lr", "2"]] }, ["lr"]);
   assert.match(text, /12345678901234567890/, "numbers stay as they were written");
   const { metadata, ...top } = JSON.parse(text);
-  assert.deepEqual(top, { run_name: "b", arguments: ["/code/t.py", "--lr", "2", "--big", "9007199254740993"] });
+  assert.deepEqual(top, {
+    run_name: "b",
+    arguments: ["/code/t.py", "--lr", "2", "--big", "9007199254740993"],
+  });
   assert.deepEqual(metadata.tags, ["y"]);
   assert.deepEqual(metadata.queue, { priority: 2 });
   assert.deepEqual(Object.keys(metadata.worker.config), ["lr"]);
   assert.equal(metadata.submission.rerun_of, "R");
   assert.notEqual(metadata.submission.nonce, "n");
   assert.equal(metadata.submission.copied, undefined);
-  assert.throws(() => repeatedConfig(config, "R", { set: [["rl", "2"]] }, ["lr"]), /no parameter "rl".*lr/s);
+  assert.throws(
+    () => repeatedConfig(config, "R", { set: [["rl", "2"]] }, ["lr"]),
+    /no parameter "rl".*lr/s,
+  );
 });
 
 Deno.test("another run of a sweep's trial is no trial: tag and parameter go, its own tags, and its program's environment, stay", () => {
@@ -51,7 +57,10 @@ Deno.test("parameters as lines: what was changed, and which line is wrong", () =
   }]);
   assert.equal(lines, 'lr=0.1\nenv=a=b\nt="1\\n2"');
   assert.deepEqual(changedLines(lines, lines), {});
-  assert.deepEqual(changedLines(lines, `${lines.replace("0.1", " 3e-4 ")}\n\nnew=1\n`), { lr: "3e-4", new: "1" });
+  assert.deepEqual(changedLines(lines, `${lines.replace("0.1", " 3e-4 ")}\n\nnew=1\n`), {
+    lr: "3e-4",
+    new: "1",
+  });
   assert.throws(() => changedLines(lines, "lr"), /"lr" is not NAME=VALUE/);
   assert.throws(() => changedLines(lines, "lr=1"), /line of env is missing/);
 });

@@ -1,7 +1,15 @@
-/** A report from a reader alone: the same file for a client's messages and for the daemon's own rows. */
+/**
+ * A report from a reader alone: the same file for a client's messages and for the daemon's own
+ * rows.
+ */
 import { strict as assert } from "node:assert";
 import type { CurveBucket } from "../../src/runs/curves.ts";
-import { type ReportedRun, reportOf, type ReportOptions, type ReportReader } from "../../src/runs/report/report.ts";
+import {
+  type ReportedRun,
+  reportOf,
+  type ReportOptions,
+  type ReportReader,
+} from "../../src/runs/report/report.ts";
 
 const NOW = Date.UTC(2026, 0, 2);
 const OPTIONS: ReportOptions = { band: "sd", log: false, time: false, overwritten: false };
@@ -23,7 +31,10 @@ function run(name: string, given: Partial<ReportedRun> = {}): ReportedRun {
   };
 }
 
-/** Series "loss" of every run, falling from 3 to 1. @param whole the type of whole numbers, and what absent values are */
+/**
+ * Series "loss" of every run, falling from 3 to 1. @param whole the type of whole numbers, and what
+ * absent values are
+ */
 function reader(whole: (n: number) => bigint | number, absent: null | undefined) {
   const asked: string[] = [];
   const bucket = (x: number, mean: number): CurveBucket => ({
@@ -75,7 +86,10 @@ Deno.test("report: a client's messages and the daemon's rows give the same file"
 
 Deno.test("report: groups are one row and one curve each, without overwritten points", async () => {
   const { from, asked } = reader(Number, null);
-  const runs = [run("ppo-seed1"), run("ppo-seed2", { steps: 1400, startedAt: null, finishedAt: null })];
+  const runs = [
+    run("ppo-seed1"),
+    run("ppo-seed2", { steps: 1400, startedAt: null, finishedAt: null }),
+  ];
   const text = await reportOf(from, NOW, runs, {
     ...OPTIONS,
     ...{ groupBy: "name", metrics: ["loss"], overwritten: true, title: "Seeds" },
@@ -89,5 +103,8 @@ Deno.test("report: groups are one row and one curve each, without overwritten po
 Deno.test("report: a metric or a grouping that does not exist is named", async () => {
   const { from } = reader(Number, null);
   await assert.rejects(reportOf(from, NOW, [run("a")], { ...OPTIONS, metrics: ["los"] }), /"los"/);
-  await assert.rejects(reportOf(from, NOW, [run("a")], { ...OPTIONS, groupBy: "nmae" }), /--group-by is "nmae"/);
+  await assert.rejects(
+    reportOf(from, NOW, [run("a")], { ...OPTIONS, groupBy: "nmae" }),
+    /--group-by is "nmae"/,
+  );
 });

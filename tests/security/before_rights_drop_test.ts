@@ -1,6 +1,6 @@
 /**
- * What the config of a run says has no effect while a program still has the daemon's rights. The attacker may submit runs to
- * a daemon of root with --worker-user. Needs root.
+ * What the config of a run says has no effect while a program still has the daemon's rights. The
+ * attacker may submit runs to a daemon of root with --worker-user. Needs root.
  */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
@@ -23,7 +23,8 @@ if (!bubblewrap) console.log("SKIPPED: bubblewrap is not usable here");
 
 async function succeeds(program: string, ...args: string[]): Promise<boolean> {
   try {
-    return (await new Deno.Command(program, { args, stdin: "null", stdout: "null", stderr: "null" }).output()).success;
+    return (await new Deno.Command(program, { args, stdin: "null", stdout: "null", stderr: "null" })
+      .output()).success;
   } catch {
     return false;
   }
@@ -49,8 +50,14 @@ interface Stage {
   place: string;
 }
 
-/** A place that workers of other users reach, and a daemon with its permissions whose workers have such a user. */
-async function stage(work: (stage: Stage) => Promise<void>, args = ["--worker-user", String(USER)]): Promise<void> {
+/**
+ * A place that workers of other users reach, and a daemon with its permissions whose workers have
+ * such a user.
+ */
+async function stage(
+  work: (stage: Stage) => Promise<void>,
+  args = ["--worker-user", String(USER)],
+): Promise<void> {
   await using planned = await PlannedDaemon.start(args);
   const { daemon } = planned;
   for (const directory of [daemon.stateDir, dirname(daemon.stateDir)]) {
@@ -65,7 +72,12 @@ async function stage(work: (stage: Stage) => Promise<void>, args = ["--worker-us
   }
 }
 
-function configFor(script: string, cwd: string, more: Record<string, unknown> = {}, environment = {}): string {
+function configFor(
+  script: string,
+  cwd: string,
+  more: Record<string, unknown> = {},
+  environment = {},
+): string {
   const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
   return configOf({ command: ["sh"], environment, metadata: { worker, ...more } });
 }
@@ -74,7 +86,9 @@ function commandLines(): string {
   let text = "";
   for (const { name } of Deno.readDirSync("/proc")) {
     try {
-      if (/^\d+$/.test(name)) text += `${Deno.readTextFileSync(`/proc/${name}/cmdline`).replaceAll("\0", " ")}\n`;
+      if (/^\d+$/.test(name)) {
+        text += `${Deno.readTextFileSync(`/proc/${name}/cmdline`).replaceAll("\0", " ")}\n`;
+      }
     } catch {
       // It has ended.
     }
@@ -89,12 +103,16 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a config's environment and working directory: bubblewrap does not have them outside of the sandbox",
+  name:
+    "a config's environment and working directory: bubblewrap does not have them outside of the sandbox",
   ignore: ignore || !bubblewrap,
   fn: () => stage((on) => attackEnvironment(on, { kind: "bubblewrap", network: false })),
 });
 
-async function attackEnvironment(on: Stage, sandbox: Record<string, unknown> | undefined): Promise<void> {
+async function attackEnvironment(
+  on: Stage,
+  sandbox: Record<string, unknown> | undefined,
+): Promise<void> {
   // Not below /tmp, which a sandbox hides.
   const library = Deno.makeTempDirSync({ dir: "/var/tmp", prefix: "mosaic-library-" });
   try {
@@ -115,14 +133,22 @@ async function attackFrom(
     Deno.chmodSync(path, mode);
   }
   Deno.writeTextFileSync(`${library}/note.c`, LIBRARY(notes));
-  const compiled = await succeeds("cc", "-shared", "-fPIC", "-o", `${library}/note.so`, `${library}/note.c`);
+  const compiled = await succeeds(
+    "cc",
+    "-shared",
+    "-fPIC",
+    "-o",
+    `${library}/note.so`,
+    `${library}/note.c`,
+  );
   if (!compiled) console.log("SKIPPED: no C compiler, so the loader is not attacked, only shells");
   Deno.writeTextFileSync(`${library}/start.sh`, `echo "$(id -u) $(id -u) shell" >> ${notes}\n`);
   const environment = {
     ...compiled ? { LD_PRELOAD: `${library}/note.so` } : {},
     BASH_ENV: `${library}/start.sh`,
     ENV: `${library}/start.sh`,
-    "BASH_FUNC_command%%": `() { echo "$(id -u) $(id -u) function" >> ${notes}; builtin command "$@"; }`,
+    "BASH_FUNC_command%%":
+      `() { echo "$(id -u) $(id -u) function" >> ${notes}; builtin command "$@"; }`,
     PATH: `${place}:/usr/bin:/bin`,
     API_KEY: "hunter2-key",
     "odd.name": "odd value",
@@ -130,7 +156,10 @@ async function attackFrom(
     _mosaic_0: "mine",
     PYTHONPATH: place,
   };
-  Deno.writeTextFileSync(`${place}/bwrap`, `#!/bin/sh\necho "$(id -u) $(id -u) bwrap" >> ${notes}\n`);
+  Deno.writeTextFileSync(
+    `${place}/bwrap`,
+    `#!/bin/sh\necho "$(id -u) $(id -u) bwrap" >> ${notes}\n`,
+  );
   Deno.chmodSync(`${place}/bwrap`, 0o755);
   const script = `tr '\\0' '\\n' </proc/self/environ; pwd; exec sleep 60`;
   const id = await submit(
@@ -138,7 +167,13 @@ async function attackFrom(
     configFor(script, place, {
       sandbox: sandbox === undefined ? undefined : { ...sandbox, writable: [library, place] },
       preflight: { modules: ["json"], files: [{ path: "bwrap" }] },
-      worker: { script: "/bin/sh", arguments: ["-c", script], cwd: place, use_grpc: false, python: "/usr/bin/python3" },
+      worker: {
+        script: "/bin/sh",
+        arguments: ["-c", script],
+        cwd: place,
+        use_grpc: false,
+        python: "/usr/bin/python3",
+      },
     }, environment),
   );
   const run = daemon.layout.runDir("custom_scripts", id);
@@ -156,7 +191,9 @@ async function attackFrom(
   assert.ok(seen.every((lines) => !lines.includes("hunter2-key")), "a secret is on a command line");
 
   const { pid } = JSON.parse(Deno.readTextFileSync(`${run}/.mosaic/worker-1.json`));
-  const wrapper = Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0").filter((entry) => entry !== "");
+  const wrapper = Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0").filter((entry) =>
+    entry !== ""
+  );
   assert.deepEqual(wrapper.filter((entry) => !/^_mosaic__*\d+=|^(PWD|SHLVL|_)=/.test(entry)), []);
   assert.equal(Deno.readLinkSync(`/proc/${pid}/cwd`), "/");
 
@@ -175,7 +212,8 @@ function* logs(run: string): Generator<string> {
 }
 
 Deno.test({
-  name: "a config's working directory that its user cannot enter is refused, and shows nothing of what is there",
+  name:
+    "a config's working directory that its user cannot enter is refused, and shows nothing of what is there",
   ignore,
   fn: () =>
     stage(async ({ daemon, place }) => {
@@ -184,7 +222,10 @@ Deno.test({
       for (const cwd of [`${place}/private`, `${place}/private/below`, `${place}/private/none`]) {
         const id = await submit(daemon, configFor("ls", cwd));
         const { reason } = await untilState(daemon, id, "FAULTED");
-        assert.match(reason, new RegExp(`working directory ${cwd} is not there for user ${USER}, or it cannot be`));
+        assert.match(
+          reason,
+          new RegExp(`working directory ${cwd} is not there for user ${USER}, or it cannot be`),
+        );
       }
     }),
 });
@@ -195,16 +236,24 @@ Deno.test({
   async fn() {
     const secret = Deno.makeTempFileSync();
     const open = 'exec 7<"$0" 12<"$0" 300<"$0"; exec "$@"';
-    await using daemon = await TestDaemon.start({ program: ["/bin/bash", "-c", open, secret, ...PROGRAM] });
+    await using daemon = await TestDaemon.start({
+      program: ["/bin/bash", "-c", open, secret, ...PROGRAM],
+    });
     try {
       assert.ok(descriptorsOf(daemon.pid).includes(secret));
       const id = await submit(daemon, configFor("exec sleep 60", "/"));
       await untilState(daemon, id, "READY", "EXECUTING");
       const { pid } = JSON.parse(
-        Deno.readTextFileSync(`${daemon.layout.runDir("custom_scripts", id)}/.mosaic/worker-1.json`),
+        Deno.readTextFileSync(
+          `${daemon.layout.runDir("custom_scripts", id)}/.mosaic/worker-1.json`,
+        ),
       );
-      const worker = Number(Deno.readTextFileSync(`/proc/${pid}/task/${pid}/children`).trim().split(" ")[0]);
-      await until(() => Deno.readTextFileSync(`/proc/${worker}/comm`).trim() === "sleep", { what: "the program" });
+      const worker = Number(
+        Deno.readTextFileSync(`/proc/${pid}/task/${pid}/children`).trim().split(" ")[0],
+      );
+      await until(() => Deno.readTextFileSync(`/proc/${worker}/comm`).trim() === "sleep", {
+        what: "the program",
+      });
       assert.deepEqual(descriptorsOf(worker).filter((path) => path === secret), []);
       assert.equal(descriptorsOf(worker).length, 3, descriptorsOf(worker).join(" "));
     } finally {
@@ -214,11 +263,14 @@ Deno.test({
 });
 
 function descriptorsOf(pid: number): string[] {
-  return [...Deno.readDirSync(`/proc/${pid}/fd`)].map(({ name }) => Deno.readLinkSync(`/proc/${pid}/fd/${name}`));
+  return [...Deno.readDirSync(`/proc/${pid}/fd`)].map(({ name }) =>
+    Deno.readLinkSync(`/proc/${pid}/fd/${name}`)
+  );
 }
 
 Deno.test({
-  name: "preflight: checksums are taken as the worker's user, of regular files, and the daemon answers meanwhile",
+  name:
+    "preflight: checksums are taken as the worker's user, of regular files, and the daemon answers meanwhile",
   ignore,
   fn: () =>
     stage(async ({ daemon, place }) => {
@@ -227,7 +279,10 @@ Deno.test({
       Deno.writeTextFileSync(shadow, "root:secret\n", { mode: 0o600 });
       assert.ok(await succeeds("mkfifo", "-m", "666", `${place}/fifo`));
       const refused = async (path: string) => {
-        const id = await submit(daemon, configFor("true", place, { preflight: { files: [{ path, sha256: none }] } }));
+        const id = await submit(
+          daemon,
+          configFor("true", place, { preflight: { files: [{ path, sha256: none }] } }),
+        );
         return (await untilState(daemon, id, "FAULTED")).reason;
       };
       for (const path of [shadow, "/etc/shadow"]) {
@@ -258,24 +313,38 @@ Deno.test({
 });
 
 Deno.test({
-  name: "observe: another user's private table becomes no series, one that the worker may read does",
+  name:
+    "observe: another user's private table becomes no series, one that the worker may read does",
   ignore,
   fn: () =>
     stage(async ({ daemon, place }) => {
       const go = `${place}/go`;
       const table = "step,loss\n1,5\n2,4\n";
-      const script = `printf '${table.replaceAll("\n", "\\n")}' > own.csv; while [ ! -e ${go} ]; do sleep 0.05; done`;
-      const id = await submit(daemon, configFor(script, place, { observe: ["*.csv", `${place}/private/*.csv`] }));
+      const script = `printf '${
+        table.replaceAll("\n", "\\n")
+      }' > own.csv; while [ ! -e ${go} ]; do sleep 0.05; done`;
+      const id = await submit(
+        daemon,
+        configFor(script, place, { observe: ["*.csv", `${place}/private/*.csv`] }),
+      );
       await untilState(daemon, id, "READY", "EXECUTING");
-      await until(() => readTextIfThere(`${place}/own.csv`) === table, { what: "the worker's table" });
+      await until(() => readTextIfThere(`${place}/own.csv`) === table, {
+        what: "the worker's table",
+      });
       Deno.mkdirSync(`${place}/private`, { mode: 0o700 });
-      Deno.writeTextFileSync(`${place}/private/deep.csv`, "step,deep_secret\n1,42\n", { mode: 0o644 });
+      Deno.writeTextFileSync(`${place}/private/deep.csv`, "step,deep_secret\n1,42\n", {
+        mode: 0o644,
+      });
       Deno.writeTextFileSync(`${place}/theirs.csv`, "step,secret\n1,42\n", { mode: 0o600 });
       for (const path of ["private/deep.csv", "private", "theirs.csv"]) {
         Deno.chownSync(`${place}/${path}`, OTHER, OTHER);
       }
-      const names = async () => (await records(daemon, id, "metrics")).map(({ name }) => String(name));
-      await until(async () => (await names()).includes("loss"), { what: "the worker's own series", timeoutMs: 60_000 });
+      const names = async () =>
+        (await records(daemon, id, "metrics")).map(({ name }) => String(name));
+      await until(async () => (await names()).includes("loss"), {
+        what: "the worker's own series",
+        timeoutMs: 60_000,
+      });
       Deno.writeTextFileSync(go, "");
       await untilState(daemon, id, "TERMINATED");
       assert.deepEqual((await names()).filter((name) => name.includes("secret")), []);
@@ -286,7 +355,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "webhook: a key file that is a FIFO holds nothing up, and none that only root may read signs anything",
+  name:
+    "webhook: a key file that is a FIFO holds nothing up, and none that only root may read signs anything",
   ignore,
   async fn() {
     const got: string[] = [];
@@ -310,11 +380,16 @@ Deno.test({
         const url = `http://127.0.0.1:${receiver.addr.port}/${name}`;
         const id = await submit(
           daemon,
-          configFor("true", "/", { webhook: { url, events: ["completed"], secret_file: `${place}/${name}` } }),
+          configFor("true", "/", {
+            webhook: { url, events: ["completed"], secret_file: `${place}/${name}` },
+          }),
         );
         await untilState(daemon, id, "TERMINATED");
       }
-      await until(() => got.includes("/public"), { what: "the event that can be signed", state: () => got });
+      await until(() => got.includes("/public"), {
+        what: "the event that can be signed",
+        state: () => got,
+      });
       await until(() => daemon.output().match(/no key, event skipped/g)?.length === 2, {
         what: "both refusals in the log",
         state: () => daemon.output(),
@@ -328,7 +403,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "artifacts: nothing of others that a worker has moved to its run, nor mosaic's own records, is hashed or sent",
+  name:
+    "artifacts: nothing of others that a worker has moved to its run, nor mosaic's own records, is hashed or sent",
   ignore,
   fn: () =>
     stage(async ({ daemon, place }) => {
@@ -344,12 +420,18 @@ Deno.test({
       );
       await untilState(daemon, id, "TERMINATED");
       const url = `http://${daemon.http}/api/runs/${id}/artifacts`;
-      const listed = async () => (await daemon.client.unary(Mosaic.method.listArtifacts, { run: id })).artifacts;
-      await until(async () => (await listed()).some(({ path, sha256 }) => path === paths[1] && sha256), {
-        what: "the checksum of its own file",
-        state: listed,
-      });
-      for (const { path, sha256 } of await listed()) assert.equal(Boolean(sha256), path === paths[1], path);
+      const listed = async () =>
+        (await daemon.client.unary(Mosaic.method.listArtifacts, { run: id })).artifacts;
+      await until(
+        async () => (await listed()).some(({ path, sha256 }) => path === paths[1] && sha256),
+        {
+          what: "the checksum of its own file",
+          state: listed,
+        },
+      );
+      for (const { path, sha256 } of await listed()) {
+        assert.equal(Boolean(sha256), path === paths[1], path);
+      }
       const statuses: number[] = [];
       for (const path of paths) {
         const answer = await fetch(`${url}/${encodeURIComponent(path)}`);
@@ -361,7 +443,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "another attempt: what a worker has moved or linked into its run's directory is not given to it",
+  name:
+    "another attempt: what a worker has moved or linked into its run's directory is not given to it",
   ignore,
   async fn() {
     const place = Deno.makeTempDirSync({ dir: "/tmp" });
@@ -382,7 +465,17 @@ Deno.test({
       giveRunTo(user, run, [], []);
       assert.equal(Deno.statSync(`${run}/checkpoints`).uid, USER);
       const as = (script: string) =>
-        succeeds("setpriv", "--reuid", String(USER), "--regid", String(USER), "--clear-groups", "sh", "-c", script);
+        succeeds(
+          "setpriv",
+          "--reuid",
+          String(USER),
+          "--regid",
+          String(USER),
+          "--clear-groups",
+          "sh",
+          "-c",
+          script,
+        );
       const [shared] = [`${place}/shared`];
       assert.ok(
         await as(

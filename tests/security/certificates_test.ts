@@ -12,17 +12,20 @@ import { certificates } from "../rpc/auth/certificates.ts";
 let connections = 0;
 
 /**
- * Of the certificate that a new connection gets. Each asks for another name: this runtime keeps sessions by name, and a
- * resumed one shows the certificate with which it began.
+ * Of the certificate that a new connection gets. Each asks for another name: this runtime keeps
+ * sessions by name, and a resumed one shows the certificate with which it began.
  */
 function serialAt(address: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const port = Number(address.split(":")[1]);
     const servername = `peer${++connections}.localhost`;
-    const socket = tls.connect({ host: "127.0.0.1", port, servername, rejectUnauthorized: false }, () => {
-      resolve(socket.getPeerCertificate().serialNumber);
-      socket.destroy();
-    });
+    const socket = tls.connect(
+      { host: "127.0.0.1", port, servername, rejectUnauthorized: false },
+      () => {
+        resolve(socket.getPeerCertificate().serialNumber);
+        socket.destroy();
+      },
+    );
     socket.once("error", reject);
   });
 }
@@ -31,7 +34,8 @@ Deno.test("SIGHUP: new connections of both listeners get the new certificate, ol
   const [first, second] = [Deno.makeTempDirSync(), Deno.makeTempDirSync()];
   try {
     const [old, fresh] = [certificates(first), certificates(second)];
-    // A port by number: one that the system picks cannot be listened on again without the permission for all.
+    // A port by number: one that the system picks cannot be listened on again without the
+    // permission for all.
     const http = ["--http", `127.0.0.1:${20_000 + Math.floor(Math.random() * 12_000)}`];
     await using planned = await PlannedDaemon.start([
       ...http,
@@ -48,19 +52,24 @@ Deno.test("SIGHUP: new connections of both listeners get the new certificate, ol
 
     const port = daemon.http.split(":")[1];
     const client = new MosaicClient(`https://localhost:${port}`, { tls: { ca: old.ca } });
-    const events = client.stream(Mosaic.method.streamEvents, { follow: true })[Symbol.asyncIterator]();
+    const events = client.stream(Mosaic.method.streamEvents, { follow: true })
+      [Symbol.asyncIterator]();
     await submit(daemon, configOf({ command: ["true"] }));
     assert.equal((await events.next()).done, false);
 
     Deno.copyFileSync(fresh.server.cert, old.server.cert);
     // The key is still the old one.
     hangUp();
-    await until(() => /certificates cannot be used/.test(daemon.output()), { what: "the daemon to refuse it" });
+    await until(() => /certificates cannot be used/.test(daemon.output()), {
+      what: "the daemon to refuse it",
+    });
     assert.deepEqual(await serials(), before);
 
     Deno.copyFileSync(fresh.server.key, old.server.key);
     hangUp();
-    await until(() => /certificates were read again/.test(daemon.output()), { what: "the daemon to take it" });
+    await until(() => /certificates were read again/.test(daemon.output()), {
+      what: "the daemon to take it",
+    });
     const after = new Set<string>();
     for (let i = 0; i < 20; i++) for (const serial of await serials()) after.add(serial);
     assert.equal(after.size, 1);

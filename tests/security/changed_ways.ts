@@ -1,6 +1,7 @@
 /**
- * Every function that opens, lists or changes a path below a run, on ways that lead through a link. Run as a program, also
- * under the permissions of a proxy: there the runtime itself resolves links. Prints what was done through a link.
+ * Every function that opens, lists or changes a path below a run, on ways that lead through a link.
+ * Run as a program, also under the permissions of a proxy: there the runtime itself resolves links.
+ * Prints what was done through a link.
  */
 import {
   entriesLater,
@@ -41,7 +42,9 @@ import {
 
 type Operation = (path: string, below: string) => unknown;
 
-/** On a file that a worker may have put anywhere: `path` is named together with the run's directory. */
+/**
+ * On a file that a worker may have put anywhere: `path` is named together with the run's directory.
+ */
 export const ANYWHERE: Record<string, Operation> = {
   openRegular: (path, below) => openRegular(path, below)?.close(),
   openRegularInProxy: (path, below) => openRegularInProxy(path, below)?.close(),

@@ -1,4 +1,7 @@
-/** Whose a TCP connection is: what the kernel answers about one connection, and which requests ask it at all. */
+/**
+ * Whose a TCP connection is: what the kernel answers about one connection, and which requests ask
+ * it at all.
+ */
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
 import { front } from "../../src/daemon/front.ts";
@@ -19,11 +22,16 @@ async function canAsk(): Promise<boolean> {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   using peer = await Deno.connect({ hostname: "127.0.0.1", port: listener.addr.port });
   using _accepted = await listener.accept();
-  return await kernel.userOf("7f000001", peer.localAddr.port, "7f000001", listener.addr.port) === Deno.uid();
+  return await kernel.userOf("7f000001", peer.localAddr.port, "7f000001", listener.addr.port) ===
+    Deno.uid();
 }
 
 const ASKS = await canAsk();
-if (!ASKS) console.log("MISSING HERE: perl, or the kernel's sock_diag: queries of one connection are not tried");
+if (!ASKS) {
+  console.log(
+    "MISSING HERE: perl, or the kernel's sock_diag: queries of one connection are not tried",
+  );
+}
 
 for (const hostname of ["127.0.0.1", "::1"]) {
   Deno.test({
@@ -36,12 +44,16 @@ for (const hostname of ["127.0.0.1", "::1"]) {
       using kernel = new SocketDiagnosis();
       const owners = new PeerOwners((...connection) => kernel.userOf(...connection), noTables);
       using listener = Deno.listen({ hostname, port: 0 });
-      const dial = async () => [await Deno.connect({ hostname, port: listener.addr.port }), await listener.accept()];
+      const dial = async () => [
+        await Deno.connect({ hostname, port: listener.addr.port }),
+        await listener.accept(),
+      ];
       const [peer, accepted] = await dial() as [Deno.TcpConn, Deno.TcpConn];
       using _accepted = accepted;
       const [from, to] = [endOf(accepted.remoteAddr), endOf(accepted.localAddr)];
       assert.equal(await owners.of(from, to), Deno.uid());
-      // Many at once get each its own answer; a port of nobody's, and the listener's own address, get none.
+      // Many at once get each its own answer; a port of nobody's, and the listener's own address,
+      // get none.
       const asked = [from, { ...from, port: 1 }, from, to, { ...from, address: "10.0.0.7" }];
       const known = await Promise.all(asked.map((end) => owners.of(end, to)));
       assert.deepEqual(known, [Deno.uid(), undefined, Deno.uid(), undefined, undefined]);
@@ -53,12 +65,19 @@ for (const hostname of ["127.0.0.1", "::1"]) {
 }
 
 Deno.test("sock_diag: where it cannot be asked, the tables are read; where it has found somebody, they never are", async () => {
-  const [peer, local] = [{ address: "127.0.0.1", port: 0xABCD }, { address: "127.0.0.1", port: 8055 }];
-  const row = "  1: 0100007F:ABCD 0100007F:1F77 01 00000000:00000000 00:00000000 00000000  1000 0 7 1 0\n";
+  const [peer, local] = [{ address: "127.0.0.1", port: 0xABCD }, {
+    address: "127.0.0.1",
+    port: 8055,
+  }];
+  const row =
+    "  1: 0100007F:ABCD 0100007F:1F77 01 00000000:00000000 00:00000000 00000000  1000 0 7 1 0\n";
   const answers = [undefined, "none", 65534, 1000] as const;
   const users = await Promise.all(
     answers.map((answer) =>
-      new PeerOwners(() => Promise.resolve(answer), answer === undefined ? () => Promise.resolve(row) : noTables)
+      new PeerOwners(
+        () => Promise.resolve(answer),
+        answer === undefined ? () => Promise.resolve(row) : noTables,
+      )
         .of(peer, local)
     ),
   );
@@ -79,7 +98,9 @@ Deno.test("a connection's user is asked for once, and not for a probe or a reque
     bound: "127.0.0.1",
     tokens: true,
     // Unknown at first: then it is asked for again.
-    userOf: oncePerConnection(() => Promise.resolve({ owner: false, uid: asked++ === 0 ? undefined : 1000 })),
+    userOf: oncePerConnection(() =>
+      Promise.resolve({ owner: false, uid: asked++ === 0 ? undefined : 1000 })
+    ),
   });
   const listener = listenHttp({
     address: { hostname: "127.0.0.1", port: 0 },
@@ -98,7 +119,10 @@ Deno.test("a connection's user is asked for once, and not for a probe or a reque
   try {
     using one = await Deno.connect({ hostname: "127.0.0.1", port });
     assert.deepEqual(await call(one, "/healthz"), [undefined, 0]);
-    assert.deepEqual(await call(one, "/mosaic.v1.Mosaic/GetHost", "authorization: Bearer x\r\n"), [undefined, 0]);
+    assert.deepEqual(await call(one, "/mosaic.v1.Mosaic/GetHost", "authorization: Bearer x\r\n"), [
+      undefined,
+      0,
+    ]);
     assert.deepEqual(await call(one, "/api/runs"), [undefined, 1]);
     assert.deepEqual(await call(one, "/api/runs"), [1000, 2]);
     assert.deepEqual(await call(one, "/mosaic.v1.Mosaic/GetHost"), [1000, 2]);

@@ -20,7 +20,9 @@ Deno.test("backup: directories too deep cost themselves, holes of 200 GB nothing
     const command = ["/bin/bash", "-c", DEEP, "sh", "d".repeat(200), long];
     const run = await submit(daemon, configOf({ command }));
     await untilState(daemon, run, "TERMINATED");
-    const world = fakeWorld({}, { env: (name) => name === "MOSAIC_STATE_DIR" ? daemon.stateDir : undefined });
+    const world = fakeWorld({}, {
+      env: (name) => name === "MOSAIC_STATE_DIR" ? daemon.stateDir : undefined,
+    });
     assert.equal(await runCli(["backup", to, "-o", "json"], world), 1, world.stderr());
     const { left_out, runs, finished_at } = Backup.parse(JSON.parse(world.stdout()));
     assert.notEqual(finished_at, null);
@@ -29,7 +31,10 @@ Deno.test("backup: directories too deep cost themselves, holes of 200 GB nothing
     assert.match(left_out[1]!, /not-utf-8-.*: its name is not UTF-8/);
     const copy = `${to}/trainer/custom_scripts/${run}`;
     assert.ok(Deno.statSync(`${copy}/${long}`).isFile);
-    assert.deepEqual([...Deno.readDirSync(`${copy}/.mosaic-new`)].map(({ name }) => name).sort(), ["x", "y"]);
+    assert.deepEqual([...Deno.readDirSync(`${copy}/.mosaic-new`)].map(({ name }) => name).sort(), [
+      "x",
+      "y",
+    ]);
     const { size, blocks } = Deno.statSync(`${copy}/holes`);
     assert.ok(size === 200 * 2 ** 30 && blocks! * 512 < 1 << 20, `${size} ${blocks}`);
     using holes = Deno.openSync(`${copy}/holes`);

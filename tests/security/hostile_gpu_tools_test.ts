@@ -1,4 +1,7 @@
-/** What stands in the place of a driver's tool prints without end, without sense, or what its readers overflow at. */
+/**
+ * What stands in the place of a driver's tool prints without end, without sense, or what its
+ * readers overflow at.
+ */
 import assert from "node:assert/strict";
 import { GpuTools } from "../../src/os/gpus/gpu_tools.ts";
 
@@ -10,17 +13,24 @@ const OUTPUTS: Record<string, { stdout: string; stderr?: string; code?: number }
   "lists within lists": { stdout: `{"card0":{"Unique ID":${DEEP}},"system":{"PID 1":${DEEP}}}` },
   "one card with a deep list": { stdout: `[{"gpu":0,"uuid":${DEEP},"process_list":${DEEP}}]` },
   "names that begin again and again": { stdout: `GPU 0: ${"(UUID: GPU-".repeat(50_000)}` },
-  "keys that begin again and again": { stdout: `{"card0":{"${"Average Power".repeat(20_000)}":1}}` },
+  "keys that begin again and again": {
+    stdout: `{"card0":{"${"Average Power".repeat(20_000)}":1}}`,
+  },
 };
 
 Deno.test("hostile GPU tools: what overflows or takes time without end is a problem of the reading, or has few cards", async () => {
   for (const tool of ["nvidia-smi", "rocm-smi", "amd-smi"]) {
     for (const [what, { stdout, stderr = "", code = 0 }] of Object.entries(OUTPUTS)) {
       const tools = new GpuTools((argv) =>
-        Promise.resolve(argv[0] === tool ? { code, stdout, stderr } : { code: 127, stdout: "", stderr: "" })
+        Promise.resolve(
+          argv[0] === tool ? { code, stdout, stderr } : { code: 127, stdout: "", stderr: "" },
+        )
       );
       const { cards, problem } = await tools.read();
-      assert.ok(cards.length <= 64 && problem.length <= 600, `${tool}: ${what}: ${cards.length} ${problem.length}`);
+      assert.ok(
+        cards.length <= 64 && problem.length <= 600,
+        `${tool}: ${what}: ${cards.length} ${problem.length}`,
+      );
       assert.ok(((await tools.processes()) ?? []).length <= 4096, what);
       assert.ok(cards.every(({ uuid, name }) => uuid.length <= 200 && name.length <= 200), what);
     }

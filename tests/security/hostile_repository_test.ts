@@ -1,4 +1,7 @@
-/** A repository that somebody else has made: what its index names, and what its directories have become. */
+/**
+ * A repository that somebody else has made: what its index names, and what its directories have
+ * become.
+ */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { COPY_FILES, LOOK } from "../../src/provenance/collect_script.ts";
@@ -9,7 +12,12 @@ function script(repo: Repository, text: string, ...words: string[]): Map<string,
   const { stdout } = new Deno.Command("/bin/sh", {
     args: ["-c", text, ...words],
     cwd: repo.directory,
-    env: { HOME: "/nowhere", PATH: "/usr/local/bin:/usr/bin:/bin", MOSAIC_PATH: "/usr/bin:/bin", MOSAIC_PYTHON: "0" },
+    env: {
+      HOME: "/nowhere",
+      PATH: "/usr/local/bin:/usr/bin:/bin",
+      MOSAIC_PATH: "/usr/bin:/bin",
+      MOSAIC_PYTHON: "0",
+    },
     clearEnv: true,
   }).outputSync();
   return pairsOf(new TextDecoder().decode(stdout));
@@ -22,12 +30,23 @@ function rename(repo: Repository, from: string, to: string): void {
   const text = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
   assert.equal(text.split(from).length, 2);
   const changed = Uint8Array.from(text.replace(from, to), (char) => char.charCodeAt(0));
-  Deno.writeFileSync(path, new Uint8Array([...changed, ...createHash("sha1").update(changed).digest()]));
+  Deno.writeFileSync(
+    path,
+    new Uint8Array([...changed, ...createHash("sha1").update(changed).digest()]),
+  );
 }
 
 Deno.test("hostile repository: an index that names files outside of it: none is read, and none is written", async () => {
   const name = "AA_private_txt";
-  for (const hostile of ["../private_txt", "a/../../priv_t", "/tmp/private_t", ".git/config_x", ".GIT/config_x"]) {
+  for (
+    const hostile of [
+      "../private_txt",
+      "a/../../priv_t",
+      "/tmp/private_t",
+      ".git/config_x",
+      ".GIT/config_x",
+    ]
+  ) {
     await using repo = repository();
     const [inner, copy] = [`${repo.directory}/in`, `${repo.directory}/out/code`];
     const nested: Repository = { ...repo, directory: inner };
@@ -44,8 +63,14 @@ Deno.test("hostile repository: an index that names files outside of it: none is 
     assert.match(`${looked.get("problem")}`, /index names files outside/, hostile);
     assert.equal(looked.has("diff"), false);
 
-    assert.match(`${script(nested, COPY_FILES, "sh", copy).get("problem")}`, /index names files outside/, hostile);
-    assert.deepEqual([...Deno.readDirSync(`${repo.directory}/out`)].map((entry) => entry.name), ["code"]);
+    assert.match(
+      `${script(nested, COPY_FILES, "sh", copy).get("problem")}`,
+      /index names files outside/,
+      hostile,
+    );
+    assert.deepEqual([...Deno.readDirSync(`${repo.directory}/out`)].map((entry) => entry.name), [
+      "code",
+    ]);
     assert.deepEqual([...Deno.readDirSync(copy)], []);
   }
 });
@@ -66,7 +91,8 @@ Deno.test("hostile repository: files behind a directory that is a link now are n
     const copied = () => {
       Deno.mkdirSync(out);
       assert.ok(script(repo, COPY_FILES, "sh", out).has("complete"));
-      const found = new Deno.Command("find", { args: [".", "-type", "f"], cwd: out }).outputSync().stdout;
+      const found =
+        new Deno.Command("find", { args: [".", "-type", "f"], cwd: out }).outputSync().stdout;
       Deno.removeSync(out, { recursive: true });
       return new TextDecoder().decode(found).trim().split("\n").sort();
     };

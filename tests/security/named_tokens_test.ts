@@ -20,11 +20,16 @@ async function cli(daemon: TestDaemon, ...args: string[]): Promise<string> {
 
 Deno.test("a named token: does what its role may, until it is revoked, and the audit log tells all of it", async () => {
   await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
-  const secret = (await cli(daemon, "token", "create", "--name", "ci", "--role", "submit", "--ttl", "30d")).trim();
+  const secret =
+    (await cli(daemon, "token", "create", "--name", "ci", "--role", "submit", "--ttl", "30d"))
+      .trim();
   assert.match(secret, /^mosaic_submit_/);
   assert.ok(!Deno.readTextFileSync(daemon.layout.tokensFile).includes(secret));
   const listed = JSON.parse(await cli(daemon, "token", "list", "-o", "json"));
-  assert.deepEqual(listed.map((token: { name: string; role: string }) => [token.name, token.role]), [["ci", "submit"]]);
+  assert.deepEqual(
+    listed.map((token: { name: string; role: string }) => [token.name, token.role]),
+    [["ci", "submit"]],
+  );
 
   const client = new MosaicClient(daemon.http, { token: secret });
   const grpc = new GrpcClient(daemon.address, { token: "a guess" });
@@ -39,7 +44,10 @@ Deno.test("a named token: does what its role may, until it is revoked, and the a
       client.unary(Mosaic.method.cancelRun, { run: runId }),
       hasCode("permission_denied", /operate/),
     );
-    await assert.rejects(grpc.unary(TrainerService.method.cancelRun, { runId }), hasCode("unauthenticated"));
+    await assert.rejects(
+      grpc.unary(TrainerService.method.cancelRun, { runId }),
+      hasCode("unauthenticated"),
+    );
     await daemon.client.unary(Mosaic.method.editRun, { run: "@last", name: "other" });
     await daemon.client.unary(Mosaic.method.cancelRun, { run: "other" });
     const headers = { authorization: `Bearer ${secret}` };
@@ -51,7 +59,10 @@ Deno.test("a named token: does what its role may, until it is revoked, and the a
     assert.equal(page.status, 403, await page.text());
 
     await cli(daemon, "token", "revoke", "--name", "ci");
-    await assert.rejects(client.unary(TrainerService.method.submitRun, { configJson }), hasCode("unauthenticated"));
+    await assert.rejects(
+      client.unary(TrainerService.method.submitRun, { configJson }),
+      hasCode("unauthenticated"),
+    );
 
     const entries: AuditLine[] = JSON.parse(await cli(daemon, "audit", "-o", "json"));
     assert.deepEqual(
@@ -70,7 +81,10 @@ Deno.test("a named token: does what its role may, until it is revoked, and the a
     );
     assert.equal(entries[4]!.address, "unix");
     assert.match(entries[1]!.address, /^127\.0\.0\.1:\d+$/);
-    assert.match(await cli(daemon, "audit", "--refused"), /nobody\s+127\.0\.0\.1:\d+\s+TrainerService\/CancelRun/);
+    assert.match(
+      await cli(daemon, "audit", "--refused"),
+      /nobody\s+127\.0\.0\.1:\d+\s+TrainerService\/CancelRun/,
+    );
     assert.equal(Deno.statSync(daemon.layout.auditFile).mode! & 0o777, 0o600);
     assert.ok(!Deno.readTextFileSync(daemon.layout.auditFile).includes(secret));
   } finally {
@@ -136,7 +150,9 @@ Deno.test("a named token: made before the daemon's first start, it is good from 
 Deno.test("named tokens: those that several commands make at one time are all good", async () => {
   await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
   const names = ["a", "b", "c", "d", "e", "f"];
-  await Promise.all(names.map((name) => cli(daemon, "token", "create", "--name", name, "--role", "read")));
+  await Promise.all(
+    names.map((name) => cli(daemon, "token", "create", "--name", name, "--role", "read")),
+  );
   const listed = JSON.parse(await cli(daemon, "token", "list", "-o", "json")) as { name: string }[];
   assert.deepEqual(names.filter((name) => !listed.some((token) => token.name === name)), []);
 });
@@ -152,18 +168,33 @@ Deno.test("a submit token: records what ran of its own runs only, and larger swe
     const { runId } = await one!.unary(TrainerService.method.submitRun, { configJson });
     const codeJson = JSON.stringify({ cwd: "/r", git: null, words: [], problems: [] });
     const none = { driver: null, cuda: null, interpreter: null };
-    const environmentJson = JSON.stringify({ host: "h", kernel: "k", ...none, packages: [], sources: {} });
+    const environmentJson = JSON.stringify({
+      host: "h",
+      kernel: "k",
+      ...none,
+      packages: [],
+      sources: {},
+    });
     const record = { runId, attempt: 0, codeJson, environmentJson };
     await assert.rejects(
       two!.unary(Mosaic.method.recordCode, record),
       hasCode("permission_denied", /was submitted by one/),
     );
     await one!.unary(Mosaic.method.recordCode, record);
-    assert.equal((await two!.unary(Mosaic.method.getCode, { run: runId })).records[0]!.codeJson, codeJson);
+    assert.equal(
+      (await two!.unary(Mosaic.method.getCode, { run: runId })).records[0]!.codeJson,
+      codeJson,
+    );
 
     const config = { ...JSON.parse(configJson), arguments: ["{a}"] };
     const values = Array.from({ length: 1000 }, (_, i) => `value ${i}`);
-    const spec = { name: "s", config, pass: "templates", parts: [{ axes: [{ name: "a", values }] }], budget: {} };
+    const spec = {
+      name: "s",
+      config,
+      pass: "templates",
+      parts: [{ axes: [{ name: "a", values }] }],
+      budget: {},
+    };
     const specJson = JSON.stringify({ ...spec, max_parallel: 1 });
     const { total } = await two!.unary(Mosaic.method.createSweep, { specJson });
     assert.equal(Number(total), 1000);

@@ -1,4 +1,7 @@
-/** Other users of the host: what they find at a daemon's listeners on loopback, and its own user beside them. */
+/**
+ * Other users of the host: what they find at a daemon's listeners on loopback, and its own user
+ * beside them.
+ */
 import assert from "node:assert/strict";
 import { findProgram } from "../../src/proxy/worker/program.ts";
 import { ensureTokens } from "../../src/wire/tokens.ts";
@@ -17,11 +20,14 @@ import { submit, untilState } from "../harness/runs.ts";
 const PATH = "/usr/bin:/bin:/usr/sbin";
 const OTHER_UID = 65533;
 /** What runs a program as another user; undefined where that cannot be done. */
-const asOther = Deno.uid() === 0 && ["setpriv", "curl", "perl"].every((name) => "path" in findProgram(name, "/", PATH))
+const asOther = Deno.uid() === 0 &&
+    ["setpriv", "curl", "perl"].every((name) => "path" in findProgram(name, "/", PATH))
   ? ["setpriv", `--reuid=${OTHER_UID}`, "--clear-groups"]
   : undefined;
 if (asOther === undefined) {
-  console.log("NOT ALLOWED HERE: this is not root with setpriv, curl and perl, so another user's calls are not tried");
+  console.log(
+    "NOT ALLOWED HERE: this is not root with setpriv, curl and perl, so another user's calls are not tried",
+  );
 }
 
 const TOKEN = "authorization: Bearer ";
@@ -54,7 +60,12 @@ async function curl(
     ...(body === undefined ? [] : ["--data-binary", "@-"]),
     `http://${address}${path}`,
   ];
-  const child = new Deno.Command(program!, { args, stdin: "piped", stdout: "piped", stderr: "piped" }).spawn();
+  const child = new Deno.Command(program!, {
+    args,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
   const writer = child.stdin.getWriter();
   if (body !== undefined) await writer.write(body as Uint8Array<ArrayBuffer>);
   await writer.close();
@@ -63,7 +74,8 @@ async function curl(
 
 const statusOf = (answer: string) => Number(/^HTTP\/\S+ (\d+)/.exec(answer)?.[1]);
 
-const page = (address: string, call: Partial<Call> = {}) => curl(address, { path: "/api/session", ...call });
+const page = (address: string, call: Partial<Call> = {}) =>
+  curl(address, { path: "/api/session", ...call });
 const api = (address: string, call: Partial<Call> = {}) =>
   curl(address, {
     path: "/mosaic.v1.Mosaic/GetHost",
@@ -87,7 +99,8 @@ async function grpc(address: string, call: Partial<Call> = {}): Promise<number> 
 }
 
 Deno.test({
-  name: "another user: is asked for a token at every listener on loopback, and the daemon's own user is not",
+  name:
+    "another user: is asked for a token at every listener on loopback, and the daemon's own user is not",
   ignore: asOther === undefined,
   async fn() {
     await using planned = await PlannedDaemon.start();
@@ -113,16 +126,23 @@ Deno.test({
     assert.equal(await grpc(daemon.address, { as, headers: [`${TOKEN}${admin}`] }), 0);
 
     // A user is no consent: what a browser sends is checked as ever.
-    assert.equal(statusOf(await api(daemon.http, { headers: ["origin: http://evil.example"] })), 403);
+    assert.equal(
+      statusOf(await api(daemon.http, { headers: ["origin: http://evil.example"] })),
+      403,
+    );
     assert.equal(statusOf(await api(daemon.http, { headers: ["host: evil.example"] })), 403);
     assert.equal(statusOf(await page(daemon.http, { headers: ["host: evil.example"] })), 403);
     const change = { path: "/api/runs/x/cancel", body: new Uint8Array() };
-    assert.equal(statusOf(await page(daemon.http, { ...change, headers: ["sec-fetch-site: cross-site"] })), 403);
+    assert.equal(
+      statusOf(await page(daemon.http, { ...change, headers: ["sec-fetch-site: cross-site"] })),
+      403,
+    );
   },
 });
 
 Deno.test({
-  name: "another user: --auth none stays for whoever wants it, --auth token asks the daemon's own user, too",
+  name:
+    "another user: --auth none stays for whoever wants it, --auth token asks the daemon's own user, too",
   ignore: asOther === undefined,
   async fn() {
     const as = asOther!;
@@ -137,7 +157,10 @@ Deno.test({
 
 const GROUP = 65532;
 
-/** A directory for a group's socket, as systemd makes /run/mosaic; where other users get to: TMPDIR may be ours alone. */
+/**
+ * A directory for a group's socket, as systemd makes /run/mosaic; where other users get to: TMPDIR
+ * may be ours alone.
+ */
 function groupDirectory(): string {
   const directory = Deno.makeTempDirSync({ dir: "/tmp", prefix: "mosaic-test-" });
   if (Deno.uid() === 0) Deno.chownSync(directory, null, GROUP);
@@ -146,16 +169,24 @@ function groupDirectory(): string {
 }
 
 Deno.test({
-  name: "--group-socket: its group may connect, with a token; nobody else may, and the daemon's own socket stays",
+  name:
+    "--group-socket: its group may connect, with a token; nobody else may, and the daemon's own socket stays",
   ignore: asOther === undefined,
   async fn() {
     const directory = groupDirectory();
     try {
       const socket = `${directory}/api.sock`;
-      await using planned = await PlannedDaemon.start(["--group-socket", `${GROUP}:${socket}`, "--http", "none"]);
+      await using planned = await PlannedDaemon.start([
+        "--group-socket",
+        `${GROUP}:${socket}`,
+        "--http",
+        "none",
+      ]);
       const { layout } = planned.daemon;
       const own = `${layout.trainer}/daemon.sock`;
-      const modes = [socket, own].map((path) => Deno.lstatSync(path)).map(({ gid, mode }) => [gid, mode! & 0o777]);
+      const modes = [socket, own].map((path) => Deno.lstatSync(path)).map((
+        { gid, mode },
+      ) => [gid, mode! & 0o777]);
       assert.deepEqual(modes, [[GROUP, 0o660], [0, 0o600]]);
 
       const member = ["setpriv", `--reuid=${OTHER_UID}`, `--groups=${GROUP}`];
@@ -172,8 +203,14 @@ Deno.test({
         path: "/mosaic.v1.Mosaic/PauseRun",
         body: new TextEncoder().encode(JSON.stringify({ run: "01ARZ3NDEKTSV4RRFFQ69G5FAV" })),
       };
-      assert.equal(statusOf(await api("localhost", by({ ...stop, headers: [`${TOKEN}${read}`] }))), 403);
-      assert.equal(statusOf(await api("localhost", by({ ...stop, headers: [`${TOKEN}${admin}`] }))), 404);
+      assert.equal(
+        statusOf(await api("localhost", by({ ...stop, headers: [`${TOKEN}${read}`] }))),
+        403,
+      );
+      assert.equal(
+        statusOf(await api("localhost", by({ ...stop, headers: [`${TOKEN}${admin}`] }))),
+        404,
+      );
       assert.match(
         Deno.readTextFileSync(layout.auditFile),
         /"who":"admin","action":"Mosaic\/PauseRun","address":"group"/,
@@ -182,10 +219,19 @@ Deno.test({
       // A port that ssh forwards to the socket brings browsers.
       const visit = await page("localhost", by({ path: "/", headers: ["accept: text/html"] }));
       assert.match(visit, /^HTTP\/1.1 303[^]*location: \/login/i);
-      assert.equal(statusOf(await page("localhost", by({ headers: ["host: evil.example", `${TOKEN}${read}`] }))), 403);
+      assert.equal(
+        statusOf(
+          await page("localhost", by({ headers: ["host: evil.example", `${TOKEN}${read}`] })),
+        ),
+        403,
+      );
 
       // Not of the group; and of the group, at the daemon's own.
-      assert.ok(Number.isNaN(statusOf(await api("localhost", by({ as: asOther!, headers: [`${TOKEN}${admin}`] })))));
+      assert.ok(
+        Number.isNaN(
+          statusOf(await api("localhost", by({ as: asOther!, headers: [`${TOKEN}${admin}`] }))),
+        ),
+      );
       assert.ok(Number.isNaN(statusOf(await api("localhost", by({ socket: own })))));
       const client = new MosaicClient(`unix:${own}`);
       assert.ok(await client.unary(Mosaic.method.getHost, {}));
@@ -203,20 +249,40 @@ Deno.test("--group-socket: what others could replace, what the group cannot reac
     const group = Deno.lstatSync(directory).gid;
     const refusal = async (value: string, ...further: string[]) => {
       const listeners = ["--listen", "none", "--http", "none", "--gpus", "0"];
-      const run = await mosaic(["daemon", "--state-dir", stateDir, ...listeners, "--group-socket", value, ...further]);
+      const run = await mosaic([
+        "daemon",
+        "--state-dir",
+        stateDir,
+        ...listeners,
+        "--group-socket",
+        value,
+        ...further,
+      ]);
       assert.ok([2, 3].includes(run.code), run.err);
       return run.err;
     };
     const socket = `${group}:${directory}/api.sock`;
     assert.match(await refusal("mosaic"), /must be GROUP:\/path\/of\/the\/socket/);
-    assert.match(await refusal(`no-such-group:${directory}/api.sock`), /knows no group no-such-group/);
-    assert.match(await refusal(socket, "--auth", "none"), /requires a token from everybody, --auth none from nobody/);
+    assert.match(
+      await refusal(`no-such-group:${directory}/api.sock`),
+      /knows no group no-such-group/,
+    );
+    assert.match(
+      await refusal(socket, "--auth", "none"),
+      /requires a token from everybody, --auth none from nobody/,
+    );
     Deno.writeTextFileSync(`${directory}/api.sock`, "somebody's");
     assert.match(await refusal(socket), /a file that is not a socket exists there/);
     Deno.chmodSync(directory, 0o770);
-    assert.match(await refusal(socket), /others may replace a socket in \S+ \(user \d+, mode 770\)/);
+    assert.match(
+      await refusal(socket),
+      /others may replace a socket in \S+ \(user \d+, mode 770\)/,
+    );
     Deno.chmodSync(directory, 0o700);
-    assert.match(await refusal(socket), new RegExp(`cannot reach ${directory}[^]*chgrp ${group} ${directory}`));
+    assert.match(
+      await refusal(socket),
+      new RegExp(`cannot reach ${directory}[^]*chgrp ${group} ${directory}`),
+    );
     assert.match(await refusal(`${group}:${directory}/none/api.sock`), /install -d -m 750 -g/);
     Deno.mkdirSync(`${directory}/below`, { mode: 0o755 });
     Deno.chmodSync(directory, 0o777);
@@ -243,16 +309,32 @@ Deno.test("a state directory that another user owns or may write to is refused, 
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
   try {
     const daemon = () =>
-      mosaic(["daemon", "--state-dir", directory, "--listen", "none", "--http", "none", "--gpus", "0"]);
+      mosaic([
+        "daemon",
+        "--state-dir",
+        directory,
+        "--listen",
+        "none",
+        "--http",
+        "none",
+        "--gpus",
+        "0",
+      ]);
     Deno.chmodSync(directory, 0o777);
     const shared = await daemon();
-    assert.deepEqual([shared.code, shared.err.includes(`chmod go-w ${directory}`)], [4, true], shared.err);
+    assert.deepEqual(
+      [shared.code, shared.err.includes(`chmod go-w ${directory}`)],
+      [4, true],
+      shared.err,
+    );
     Deno.chmodSync(directory, 0o700);
     Deno.mkdirSync(`${directory}/trainer`);
     Deno.chmodSync(`${directory}/trainer`, 0o770);
     assert.match((await daemon()).err, /other users may write to \S+\/trainer \(mode 770\)/);
     if (Deno.uid() !== 0) {
-      return console.log("NOT ALLOWED HERE: this user is not root, so another user's state directory is not tried");
+      return console.log(
+        "NOT ALLOWED HERE: this user is not root, so another user's state directory is not tried",
+      );
     }
     Deno.chmodSync(`${directory}/trainer`, 0o700);
     Deno.chownSync(directory, OTHER_UID, null);
@@ -271,7 +353,8 @@ const MAPPED = "0000000000000000FFFF0000";
 
 Deno.test("socket table: only an established connection with an inode says whose it is", () => {
   const peer = { address: "127.0.0.1", port: 0xABCD };
-  const of = (...rows: string[]) => ownerOfPeer(`  sl  local_address\n${rows.join("")}`, peer, 8055);
+  const of = (...rows: string[]) =>
+    ownerOfPeer(`  sl  local_address\n${rows.join("")}`, peer, 8055);
   const mine = row("0100007F:ABCD", SERVER, "01", 1000);
   assert.equal(of(mine), 1000);
   // Its other end, another port, another address, a connection of the same port to elsewhere.
@@ -289,7 +372,12 @@ Deno.test("socket table: only an established connection with an inode says whose
   assert.equal(of(), undefined);
   // By IPv6, with an IPv4 address in it and of its own.
   assert.equal(of(row(`${MAPPED}0100007F:ABCD`, `${MAPPED}${SERVER}`, "01", 1000)), 1000);
-  const six = row("00000000000000000000000001000000:ABCD", "00000000000000000000000001000000:1F77", "01", 1000);
+  const six = row(
+    "00000000000000000000000001000000:ABCD",
+    "00000000000000000000000001000000:1F77",
+    "01",
+    1000,
+  );
   assert.equal(ownerOfPeer(six, { address: "::1", port: 0xABCD }, 8055), 1000);
 });
 
@@ -297,9 +385,16 @@ Deno.test("socket table: who listens at an address, or at all of them", () => {
   const at = { address: "127.0.0.1", port: 8055 };
   assert.equal(ownerOfListener(row(SERVER, "00000000:0000", "0A", 5), at), 5);
   assert.equal(ownerOfListener(row("00000000:1F77", "00000000:0000", "0A", 6), at), 6);
-  assert.equal(ownerOfListener(row("00000000000000000000000000000000:1F77", `${"0".repeat(32)}:0000`, "0A", 8), at), 8);
+  assert.equal(
+    ownerOfListener(
+      row("00000000000000000000000000000000:1F77", `${"0".repeat(32)}:0000`, "0A", 8),
+      at,
+    ),
+    8,
+  );
   assert.equal(ownerOfListener(row(SERVER, "0100007F:ABCD", "01", 5), at), undefined);
-  const two = row(SERVER, "00000000:0000", "0A", 5) + row("00000000:1F77", "00000000:0000", "0A", 6);
+  const two = row(SERVER, "00000000:0000", "0A", 5) +
+    row("00000000:1F77", "00000000:0000", "0A", 6);
   assert.equal(ownerOfListener(two, at), undefined);
 });
 
@@ -326,7 +421,8 @@ Deno.test("socket table: a reading serves all who asked before it began, and nob
 });
 
 Deno.test({
-  name: "a squatter: whoever listens on a port that is not the daemon's any more gets no token, of a client or a proxy",
+  name:
+    "a squatter: whoever listens on a port that is not the daemon's any more gets no token, of a client or a proxy",
   ignore: asOther === undefined,
   async fn() {
     const directory = Deno.makeTempDirSync();
@@ -340,15 +436,25 @@ print $s->sockport, "\\n";
 while (my $c = $s->accept) { sysread $c, my $text, 65536; open my $f, ">>", "${heard}"; print $f "accepted $text"; close $c }`;
       const [program, ...args] = [...asOther!, "perl", "-e", squatter];
       await using squatting = new Deno.Command(program!, { args, stdout: "piped" }).spawn();
-      const port = new TextDecoder().decode((await squatting.stdout.getReader().read()).value).trim();
+      const port = new TextDecoder().decode((await squatting.stdout.getReader().read()).value)
+        .trim();
       const client = new MosaicClient(`127.0.0.1:${port}`, { token: "the-secret" });
       await assert.rejects(
         client.unary(Mosaic.method.getHost, {}),
-        hasCode("failed_precondition", new RegExp(`not sent to 127.0.0.1:${port}: user ${OTHER_UID} listens there`)),
+        hasCode(
+          "failed_precondition",
+          new RegExp(`not sent to 127.0.0.1:${port}: user ${OTHER_UID} listens there`),
+        ),
       );
       client.close();
-      const stream = socketStream(Ingest.method.deliver, { target: `127.0.0.1:${port}`, token: "the-secret" });
-      await assert.rejects(stream[Symbol.asyncIterator]().next(), hasCode("failed_precondition", /not sent/));
+      const stream = socketStream(Ingest.method.deliver, {
+        target: `127.0.0.1:${port}`,
+        token: "the-secret",
+      });
+      await assert.rejects(
+        stream[Symbol.asyncIterator]().next(),
+        hasCode("failed_precondition", /not sent/),
+      );
       squatting.kill();
       assert.ok(!(readTextIfThere(heard) ?? "").includes("the-secret"));
     } finally {

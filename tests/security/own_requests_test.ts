@@ -1,4 +1,7 @@
-/** A daemon is made to call itself, as its own user: by webhooks to its own addresses, by redirects, by a relay. */
+/**
+ * A daemon is made to call itself, as its own user: by webhooks to its own addresses, by redirects,
+ * by a relay.
+ */
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -25,12 +28,25 @@ Deno.test("own listeners: every name of an address is it, other ports and hosts 
   );
   for (
     const host of [
-      ...["127.0.0.1", "localhost", "LOCALHOST.", "a.localhost", "0x7f000001", "2130706433", "0177.0.0.1", "127.1"],
+      ...[
+        "127.0.0.1",
+        "localhost",
+        "LOCALHOST.",
+        "a.localhost",
+        "0x7f000001",
+        "2130706433",
+        "0177.0.0.1",
+        "127.1",
+      ],
       ...["[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "0", "127.0.0.1."],
     ]
   ) {
     assert.match(await own.of(`http://${host}:8055/x`) ?? host, /^127\.0\.0\.1:8055$/, host);
-    assert.throws(() => own.refuseNamed(`https://${host}:8055/x`, "metadata.webhook"), /is this daemon itself/, host);
+    assert.throws(
+      () => own.refuseNamed(`https://${host}:8055/x`, "metadata.webhook"),
+      /is this daemon itself/,
+      host,
+    );
     assert.equal(await own.of(`http://${host}:8056/x`), undefined, host);
     assert.equal(await own.of(`http://${host}:50055/x`), "[::1]:50055", host);
   }
@@ -79,14 +95,21 @@ Deno.test("a webhook that reaches the daemon by a redirect or a relay stops it a
   });
   const url = (path: string) => `http://127.0.0.1:${place.addr.port}${path}`;
   try {
-    await using daemon = await TestDaemon.start({ args: ["--webhook", url("/relay"), "--auth", "none"] });
+    await using daemon = await TestDaemon.start({
+      args: ["--webhook", url("/relay"), "--auth", "none"],
+    });
     target = daemon.http;
     for (let start = 1; start <= STARTS; start++) {
       const before = answers.length;
       const webhook = url(start % 2 === 0 ? "/redirect" : "/relay");
-      const run = await submit(daemon, configOf({ name: `n${start}`, command: ["/bin/true"], metadata: { webhook } }));
+      const run = await submit(
+        daemon,
+        configOf({ name: `n${start}`, command: ["/bin/true"], metadata: { webhook } }),
+      );
       await untilState(daemon, run, "TERMINATED");
-      await until(() => answers.length >= before + 4, { what: "the daemon to be sent its own requests" });
+      await until(() => answers.length >= before + 4, {
+        what: "the daemon to be sent its own requests",
+      });
       assert.equal(daemon.died, undefined);
       if (start < STARTS) await daemon.restart();
     }
@@ -102,7 +125,11 @@ Deno.test("what a daemon has sent is refused at every listener, and a uid alone 
   const url = `http://${daemon.http}`;
   const run = await submit(daemon, configOf({ command: ["/bin/sleep", "600"] }));
   await untilState(daemon, run, "READY");
-  const post = async (path: string, headers: Record<string, string>, body = JSON.stringify({ run })) => {
+  const post = async (
+    path: string,
+    headers: Record<string, string>,
+    body = JSON.stringify({ run }),
+  ) => {
     const answer = await fetch(url + path, { method: "POST", headers, body });
     return `${answer.status} ${await answer.text()}`;
   };
@@ -127,7 +154,11 @@ Deno.test("what a daemon has sent is refused at every listener, and a uid alone 
     for (const { name, methodKind } of methods) {
       const changes = !/^(Get|List|Stream|Validate)/.test(name);
       if (methodKind !== "unary" || !changes) continue;
-      assert.match(await post(`/${typeName}/${name}`, json), /^403 .*connect-protocol-version is missing/, name);
+      assert.match(
+        await post(`/${typeName}/${name}`, json),
+        /^403 .*connect-protocol-version is missing/,
+        name,
+      );
     }
   }
   const config = configOf({ name: "other", command: ["/bin/true"] });
@@ -150,13 +181,20 @@ Deno.test("what a daemon has sent is refused at every listener, and a uid alone 
   assert.equal((await daemon.client.unary(Mosaic.method.getRun, { run })).cancelRequested, false);
   // Programs: by the header, or by what Connect and gRPC-Web are sent in.
   assert.match(
-    await post("/mosaic.v1.Mosaic/PauseRun", { ...json, ...program }, JSON.stringify({ run: "none" })),
+    await post(
+      "/mosaic.v1.Mosaic/PauseRun",
+      { ...json, ...program },
+      JSON.stringify({ run: "none" }),
+    ),
     /^404 /,
   );
   for (const options of [{ json: true }, {}, { protocol: "grpc-web" }] as const) {
     const client = new ConnectClient(url, options);
     try {
-      const { runId } = await client.unary(Mosaic.method.editRun, { run, notes: JSON.stringify(options) });
+      const { runId } = await client.unary(Mosaic.method.editRun, {
+        run,
+        notes: JSON.stringify(options),
+      });
       assert.equal(runId, run);
     } finally {
       client.close();

@@ -1,4 +1,7 @@
-/** Several people with tokens of their own on one daemon: whose runs are whose, and as whom they run. */
+/**
+ * Several people with tokens of their own on one daemon: whose runs are whose, and as whom they
+ * run.
+ */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -21,7 +24,11 @@ function personOf(daemon: TestDaemon, name: string) {
 }
 
 /** As the page's script does. @returns status and answer */
-async function onPage(daemon: TestDaemon, token: string, path: string): Promise<{ status: number; text: string }> {
+async function onPage(
+  daemon: TestDaemon,
+  token: string,
+  path: string,
+): Promise<{ status: number; text: string }> {
   const headers = { authorization: `Bearer ${token}` };
   const session = await (await fetch(`http://${daemon.http}/api/session`, { headers })).json();
   const init = { method: "POST", headers: { ...headers, "x-mosaic-token": session.token } };
@@ -36,16 +43,27 @@ Deno.test("owners: a token for one's own runs operates those, by API, page and m
     const configJson = configOf({ command: ["sleep", "600"] });
     const { runId: adas } = await ada.client.unary(TrainerService.method.submitRun, { configJson });
     const other = configOf({ name: "bobs", command: ["sleep", "601"] });
-    const { runId: bobs } = await bob.client.unary(TrainerService.method.submitRun, { configJson: other });
+    const { runId: bobs } = await bob.client.unary(TrainerService.method.submitRun, {
+      configJson: other,
+    });
     const mine = await ada.client.unary(Mosaic.method.listRuns, { mine: true });
     assert.deepEqual(mine.runs.map(({ runId, owner }) => [runId, owner]), [[adas, ADA]]);
-    assert.equal((await ada.client.unary(Mosaic.method.listRuns, { where: `owner = ${BOB}` })).runs.length, 1);
+    assert.equal(
+      (await ada.client.unary(Mosaic.method.listRuns, { where: `owner = ${BOB}` })).runs.length,
+      1,
+    );
 
-    const refused = hasCode("permission_denied", new RegExp(`${ADA} may change only its own runs, and .* ${BOB}'s`));
+    const refused = hasCode(
+      "permission_denied",
+      new RegExp(`${ADA} may change only its own runs, and .* ${BOB}'s`),
+    );
     const edit = { run: bobs, addTags: ["x"] };
     await assert.rejects(ada.client.unary(Mosaic.method.editRun, edit), refused);
     await assert.rejects(ada.client.unary(Mosaic.method.cancelRun, { run: "bobs" }), refused);
-    await assert.rejects(ada.client.unary(TrainerService.method.cancelRun, { runId: bobs }), refused);
+    await assert.rejects(
+      ada.client.unary(TrainerService.method.cancelRun, { runId: bobs }),
+      refused,
+    );
     const page = await onPage(daemon, ada.token, `/api/runs/${bobs}/cancel`);
     assert.equal(page.status, 403);
     assert.match(page.text, /may change only its own runs/);
@@ -82,7 +100,8 @@ Deno.test("owners: a sweep belongs to who began it", async () => {
 
 Deno.test("owners: --own is for the role operate", async () => {
   const stateDir = Deno.makeTempDirSync();
-  const create = (...args: string[]) => mosaic(["token", "create", "--state-dir", stateDir, "--own", ...args]);
+  const create = (...args: string[]) =>
+    mosaic(["token", "create", "--state-dir", stateDir, "--own", ...args]);
   const wrong = await create("--name", "a", "--role", "submit");
   assert.equal(wrong.code, 2, wrong.err);
   assert.match(wrong.err, /role submit cannot be limited to its own runs/);
@@ -92,7 +111,8 @@ Deno.test("owners: --own is for the role operate", async () => {
 });
 
 Deno.test({
-  name: "owners: with --worker-user @owner each run is a process of its owner's user, and others' are refused",
+  name:
+    "owners: with --worker-user @owner each run is a process of its owner's user, and others' are refused",
   ignore: Deno.uid() !== 0,
   async fn() {
     await using planned = await PlannedDaemon.start(["--worker-user", "@owner"]);
@@ -104,7 +124,11 @@ Deno.test({
     const configJson = configOf({
       command: ["/bin/sh", "-c", "id -un; echo step 3 loss 0.5 >&2"],
       metadata: {
-        worker: { script: "/bin/sh", arguments: ["-c", "id -un; echo step 3 loss 0.5 >&2"], use_grpc: false },
+        worker: {
+          script: "/bin/sh",
+          arguments: ["-c", "id -un; echo step 3 loss 0.5 >&2"],
+          use_grpc: false,
+        },
       },
     });
     for (const name of [ADA, BOB]) {
@@ -113,7 +137,8 @@ Deno.test({
         const { runId } = await client.unary(TrainerService.method.submitRun, { configJson });
         await untilState(daemon, runId, "TERMINATED");
         assert.equal((await mosaic(["logs", "--target", daemon.target, runId])).out, `${name}\n`);
-        // The log of standard error is read with the daemon's rights, and nothing is said not to be read.
+        // The log of standard error is read with the daemon's rights, and nothing is said not to be
+        // read.
         const { telemetry } = await getRun(daemon, runId);
         assert.deepEqual([telemetry!.metrics, telemetry!.violations], [1n, {}]);
       } finally {

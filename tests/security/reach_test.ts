@@ -1,6 +1,7 @@
 /**
- * Everything that the token of a run's worker and a submit token reach, over the real listeners: each pair of a credential and
- * a method or route is tried, and what is not in the table below is refused.
+ * Everything that the token of a run's worker and a submit token reach, over the real listeners:
+ * each pair of a credential and a method or route is tried, and what is not in the table below is
+ * refused.
  */
 import assert from "node:assert/strict";
 import type { DescMethod } from "@bufbuild/protobuf";
@@ -17,8 +18,17 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";
 
 /** Calls for the worker's own run; the same for another run are refused. */
-const WORKER = ["Heartbeat", "RegisterWorker", "ControlStream", "PublishRunSteps", "PublishRunEpisodes"];
-/** What reads; SubmitRun, CreateSweep. RecordCode only of a run that the token has submitted (named_tokens_test.ts). */
+const WORKER = [
+  "Heartbeat",
+  "RegisterWorker",
+  "ControlStream",
+  "PublishRunSteps",
+  "PublishRunEpisodes",
+];
+/**
+ * What reads; SubmitRun, CreateSweep. RecordCode only of a run that the token has submitted
+ * (named_tokens_test.ts).
+ */
 const SUBMIT = [
   ...["SubmitRun", "ListRuns", "WatchRuns", "GetHealth", "StreamRunSteps", "StreamRunEpisodes"],
   ...[
@@ -36,7 +46,13 @@ const SUBMIT = [
   ...["CreateSweep", "ListSweeps", "GetSweep"],
 ];
 /** Routes of the page that are POST and change nothing. */
-const READING_POSTS = ["/api/series", "/api/series/names", "/api/compared", "/api/compared/first", "/api/report"];
+const READING_POSTS = [
+  "/api/series",
+  "/api/series/names",
+  "/api/compared",
+  "/api/compared/first",
+  "/api/report",
+];
 /** Pages; what probes read needs no credential at all. */
 const PAGES = ["/", "/compare", "/wall", "/sweeps", "/metrics"];
 const OPEN = ["/healthz", "/readyz"];
@@ -66,8 +82,15 @@ Deno.test("reach: every method and route, with the token of a worker, a submit t
   const holders = Object.keys(tokens) as Holder[];
   let pairs = 0;
 
-  const send = async (holder: Holder, path: string, init: { method?: string; type?: string; body?: BodyInit }) => {
-    const headers = new Headers({ "connect-protocol-version": "1", "content-type": init.type ?? "application/json" });
+  const send = async (
+    holder: Holder,
+    path: string,
+    init: { method?: string; type?: string; body?: BodyInit },
+  ) => {
+    const headers = new Headers({
+      "connect-protocol-version": "1",
+      "content-type": init.type ?? "application/json",
+    });
     if (tokens[holder] !== undefined) headers.set("authorization", `Bearer ${tokens[holder]}`);
     pairs++;
     const enough = new AbortController();
@@ -89,12 +112,17 @@ Deno.test("reach: every method and route, with the token of a worker, a submit t
 
   const call = async (holder: Holder, method: DescMethod, run: string) => {
     const message = JSON.stringify({ runId: run, run, hello: { runId: run } });
-    if (method.methodKind === "unary") return await send(holder, methodPath(method), { body: message });
+    if (method.methodKind === "unary") {
+      return await send(holder, methodPath(method), { body: message });
+    }
     const bytes = new TextEncoder().encode(message);
     const framed = new Uint8Array(5 + bytes.length);
     new DataView(framed.buffer).setUint32(1, bytes.length);
     framed.set(bytes, 5);
-    return await send(holder, methodPath(method), { type: "application/connect+json", body: framed });
+    return await send(holder, methodPath(method), {
+      type: "application/connect+json",
+      body: framed,
+    });
   };
   for (const { methods } of [TrainerService, Mosaic, Ingest]) {
     for (const method of methods) {
@@ -104,19 +132,31 @@ Deno.test("reach: every method and route, with the token of a worker, a submit t
             ? WORKER.includes(method.name) && run === own
             : holder === "submit" && SUBMIT.includes(method.name);
           const answer = await call(holder, method, run);
-          assert.equal(!refused(answer), may, `${holder} ${method.name} ${answer.status} ${answer.text.slice(0, 300)}`);
+          assert.equal(
+            !refused(answer),
+            may,
+            `${holder} ${method.name} ${answer.status} ${answer.text.slice(0, 300)}`,
+          );
         }
       }
     }
   }
 
-  const options: Partial<ApiOptions> = { log: createLogger({ level: "error" }), token: "", tickMs: 1, logLines: 1 };
-  const routes = pageApi({} as Core, options as ApiOptions).routes.filter(({ method }) => method !== "ALL");
+  const options: Partial<ApiOptions> = {
+    log: createLogger({ level: "error" }),
+    token: "",
+    tickMs: 1,
+    logLines: 1,
+  };
+  const routes = pageApi({} as Core, options as ApiOptions).routes.filter(({ method }) =>
+    method !== "ALL"
+  );
   const filled = (path: string) =>
-    `/api${path}`.replace(":id", other).replace(/:seq\{[^}]*\}/, "1").replace(/:path\{[^}]*\}/, "a").replace(
-      ":kind",
-      "steps",
-    )
+    `/api${path}`.replace(":id", other).replace(/:seq\{[^}]*\}/, "1").replace(/:path\{[^}]*\}/, "a")
+      .replace(
+        ":kind",
+        "steps",
+      )
       .replace(":stream", "stdout").replace(":action", "cancel").replace(/(.)\/$/, "$1");
   const pages = [
     ...routes.map(({ method, path }) => ({ method, path: filled(path) })),
@@ -127,7 +167,10 @@ Deno.test("reach: every method and route, with the token of a worker, a submit t
     for (const holder of holders) {
       const may = OPEN.includes(path) || (holder === "submit" && method === "GET");
       // Without the page's own token, which only its script has, no POST at all.
-      const answer = await send(holder, path, { method, ...(method === "GET" ? {} : { body: "{}" }) });
+      const answer = await send(holder, path, {
+        method,
+        ...(method === "GET" ? {} : { body: "{}" }),
+      });
       assert.equal(!refused(answer), may, `${holder} ${method} ${path} ${answer.status}`);
     }
   }
@@ -157,7 +200,11 @@ Deno.test("reach: every method and route, with the token of a worker, a submit t
     for (const run of [own, other]) {
       for (const holder of holders) {
         const answer = await send(holder, `/mlflow/${run}/api/2.0/mlflow/${name}`, { body: "{}" });
-        assert.equal(!refused(answer), holder === "worker" && run === own, `${holder} ${name} ${answer.status}`);
+        assert.equal(
+          !refused(answer),
+          holder === "worker" && run === own,
+          `${holder} ${name} ${answer.status}`,
+        );
       }
     }
   }
@@ -174,7 +221,10 @@ async function beginning({ body }: Response): Promise<string> {
   let text = "";
   for (;;) {
     const next = reader.read().then(({ value }) => value, () => undefined);
-    const chunk = await Promise.race([next, new Promise<undefined>((resolve) => setTimeout(resolve, 150))]);
+    const chunk = await Promise.race([
+      next,
+      new Promise<undefined>((resolve) => setTimeout(resolve, 150)),
+    ]);
     if (chunk === undefined) return text;
     text += new TextDecoder().decode(chunk);
   }

@@ -1,4 +1,6 @@
-/** Whoever has no credential costs the daemon nothing: each attack on a listener, and what holds it. */
+/**
+ * Whoever has no credential costs the daemon nothing: each attack on a listener, and what holds it.
+ */
 import assert from "node:assert/strict";
 import { gatekeeper } from "../../src/rpc/auth/gatekeeper.ts";
 import { TokenFile } from "../../src/wire/tokens.ts";

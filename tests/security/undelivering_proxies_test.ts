@@ -1,4 +1,7 @@
-/** A run whose proxies die whenever they have connected ends: it keeps neither its GPU nor its worker for ever. */
+/**
+ * A run whose proxies die whenever they have connected ends: it keeps neither its GPU nor its
+ * worker for ever.
+ */
 import assert from "node:assert/strict";
 import { processRef } from "../../src/os/processes/identity.ts";
 import { signalProcess } from "../../src/os/processes/signals.ts";
@@ -19,14 +22,19 @@ Deno.test("proxies that die after each connection, with nothing delivered: the r
     const pid = Number(row.proxyPid);
     if (row.state === "READY" && pid > 0 && !killed.has(pid)) {
       const proxy = processRef(pid);
-      if (proxy !== undefined && await connected(daemon, pid) && signalProcess(proxy, "SIGKILL")) killed.add(pid);
+      if (proxy !== undefined && await connected(daemon, pid) && signalProcess(proxy, "SIGKILL")) {
+        killed.add(pid);
+      }
     }
     return undefined;
   }, { what: "the run's end", timeoutMs: 120_000 });
   assert.equal(row.reason, "proxy_lost");
   assert.ok(killed.size >= 5 && killed.size <= 7, `${killed.size} proxies`);
   await until(
-    () => !processesOf(daemon.stateDir).some(({ pid, command }) => pid !== daemon.pid && command.includes(run)),
+    () =>
+      !processesOf(daemon.stateDir).some(({ pid, command }) =>
+        pid !== daemon.pid && command.includes(run)
+      ),
     {
       what: "the processes to go",
     },

@@ -1,11 +1,19 @@
-/** A worker puts links in the place of directories of its run: nothing is read, written, renamed or removed outside of it. */
+/**
+ * A worker puts links in the place of directories of its run: nothing is read, written, renamed or
+ * removed outside of it.
+ */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { versionFrame } from "../../src/cli/export/event_file.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { openRegular, openRegularInProxy } from "../../src/os/files/untrusted.ts";
-import { makeDirectory, offerDirectory, removeFile, renameFile } from "../../src/os/files/untrusted_changes.ts";
+import {
+  makeDirectory,
+  offerDirectory,
+  removeFile,
+  renameFile,
+} from "../../src/os/files/untrusted_changes.ts";
 import { frame } from "../../src/readers/tensorboard/tfrecord.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
@@ -21,15 +29,20 @@ const isRoot = Deno.uid() === 0;
 
 /** Names, kinds, modes, owners and contents of everything below a directory. */
 function stateOf(directory: string): string[] {
-  return [...Deno.readDirSync(directory)].sort((a, b) => a.name < b.name ? -1 : 1).flatMap(({ name, isDirectory }) => {
-    const path = `${directory}/${name}`;
-    const { mode, gid, isFile } = Deno.lstatSync(path);
-    const line = `${path} ${mode?.toString(8)} ${gid} ${isFile ? Deno.readTextFileSync(path) : ""}`;
-    return isDirectory ? [line, ...stateOf(path)] : [line];
-  });
+  return [...Deno.readDirSync(directory)].sort((a, b) => a.name < b.name ? -1 : 1).flatMap(
+    ({ name, isDirectory }) => {
+      const path = `${directory}/${name}`;
+      const { mode, gid, isFile } = Deno.lstatSync(path);
+      const line = `${path} ${mode?.toString(8)} ${gid} ${
+        isFile ? Deno.readTextFileSync(path) : ""
+      }`;
+      return isDirectory ? [line, ...stateOf(path)] : [line];
+    },
+  );
 }
 
-// --------------------------------------------------------------------------------------------- every function, every place
+// ---------------------------------------------------------------------------------------------
+// every function, every place
 
 const SCRIPT = new URL("changed_ways.ts", import.meta.url).pathname;
 
@@ -46,8 +59,16 @@ function linkedRun(parts: readonly string[], linked: number) {
 }
 
 const WAYS = [
-  ...[0, 1, 2].map((linked) => ({ kind: "anywhere", parts: ["checkpoints", "a", "b", "secret"], linked })),
-  ...[".mosaic", "logs", "media"].map((name) => ({ kind: "own", parts: [name, "secret"], linked: 0 })),
+  ...[0, 1, 2].map((linked) => ({
+    kind: "anywhere",
+    parts: ["checkpoints", "a", "b", "secret"],
+    linked,
+  })),
+  ...[".mosaic", "logs", "media"].map((name) => ({
+    kind: "own",
+    parts: [name, "secret"],
+    linked: 0,
+  })),
 ];
 
 function outcomes(flags: string[], kind: string, path: string, run: string): string[] {
@@ -60,16 +81,22 @@ function outcomes(flags: string[], kind: string, path: string, run: string): str
   return lines;
 }
 
-async function assertStopped(t: Deno.TestContext, flagsFor: (run: string) => string[]): Promise<void> {
+async function assertStopped(
+  t: Deno.TestContext,
+  flagsFor: (run: string) => string[],
+): Promise<void> {
   for (const { kind, parts, linked } of WAYS) {
-    await t.step(`${parts.slice(0, linked).map((part) => `${part}/`).join("")}[${parts[linked]}]`, () => {
-      const { place, run, outside, path } = linkedRun(parts, linked);
-      const before = stateOf(outside);
-      const lines = outcomes(flagsFor(run), kind, path, run);
-      assert.deepEqual(lines.filter((line) => / done$/.test(line)), []);
-      assert.deepEqual(stateOf(outside), before);
-      Deno.removeSync(place, { recursive: true });
-    });
+    await t.step(
+      `${parts.slice(0, linked).map((part) => `${part}/`).join("")}[${parts[linked]}]`,
+      () => {
+        const { place, run, outside, path } = linkedRun(parts, linked);
+        const before = stateOf(outside);
+        const lines = outcomes(flagsFor(run), kind, path, run);
+        assert.deepEqual(lines.filter((line) => / done$/.test(line)), []);
+        assert.deepEqual(stateOf(outside), before);
+        Deno.removeSync(place, { recursive: true });
+      },
+    );
   }
 }
 
@@ -93,23 +120,31 @@ Deno.test("directories: without a link, files deep in directories that have just
   Deno.mkdirSync(dirname(path), { recursive: true });
   Deno.writeTextFileSync(path, "of the run");
   Deno.writeTextFileSync(`${run}/other`, "renamed");
-  const refused = outcomes(asProxy(run), "anywhere", path, run).filter((line) => !/ (?:done|nothing)$/.test(line));
+  const refused = outcomes(asProxy(run), "anywhere", path, run).filter((line) =>
+    !/ (?:done|nothing)$/.test(line)
+  );
   assert.deepEqual(refused, []);
   assert.equal(Deno.readTextFileSync(path), "renamed");
   Deno.removeSync(run, { recursive: true });
 });
 
-// --------------------------------------------------------------------------------------------------------------- races
+// ---------------------------------------------------------------------------------------------------------------
+// races
 
 /** Exchanges two paths all the time, by renameat2(RENAME_EXCHANGE): no moment without either. */
-const SWAPPER = 'my ($a, $b) = @ARGV; $| = 1; print "ready\\n"; while (1) { syscall(316, -100, $a, -100, $b, 2) }';
+const SWAPPER =
+  'my ($a, $b) = @ARGV; $| = 1; print "ready\\n"; while (1) { syscall(316, -100, $a, -100, $b, 2) }';
 const canSwap = Deno.build.arch === "x86_64" &&
-  await new Deno.Command("perl", { args: ["-e", "1"] }).output().then(({ success }) => success, () => false);
+  await new Deno.Command("perl", { args: ["-e", "1"] }).output().then(
+    ({ success }) => success,
+    () => false,
+  );
 if (!canSwap) console.log("SKIPPED: perl on x86-64, for renameat2, is not here");
 const TRIES = LONG_TESTS ? 400 : 60;
 
 Deno.test({
-  name: "directories: however fast one is exchanged for a link, every read and change stays in the run",
+  name:
+    "directories: however fast one is exchanged for a link, every read and change stays in the run",
   ignore: !canSwap,
   async fn() {
     const { place, run, outside } = linkedRun(["link", "model", "secret"], 0);
@@ -160,7 +195,8 @@ Deno.test({
   },
 });
 
-// ----------------------------------------------------------------------------------------------------- a proxy that writes
+// -----------------------------------------------------------------------------------------------------
+// a proxy that writes
 
 /** An event file with sounds whose bytes and type are the worker's own. */
 function eventFile(sounds: number): string {
@@ -182,9 +218,13 @@ function eventFile(sounds: number): string {
 
 const SOUNDS = 20;
 
-const FLIPPING = 'while :; do mv media kept; ln -s "$0" media; rm media; mv kept media; done 2>/dev/null & flipper=$!';
+const FLIPPING =
+  'while :; do mv media kept; ln -s "$0" media; rm media; mv kept media; done 2>/dev/null & flipper=$!';
 
-/** Tries to put a link in the place of media/, once or all the time, and writes sounds. `$0` is the link's goal. */
+/**
+ * Tries to put a link in the place of media/, once or all the time, and writes sounds. `$0` is the
+ * link's goal.
+ */
 const attackOn = (goal: string, flips: boolean) => [
   "/bin/sh",
   "-c",
@@ -203,11 +243,17 @@ const attackOn = (goal: string, flips: boolean) => [
 ];
 
 /** @returns names in media/ of a run that flips, and of one that does not */
-async function attack(daemon: TestDaemon, goal: string, metadata: Record<string, unknown>): Promise<string[][]> {
+async function attack(
+  daemon: TestDaemon,
+  goal: string,
+  metadata: Record<string, unknown>,
+): Promise<string[][]> {
   Deno.writeTextFileSync(`${goal}/victim`, "of another");
   const before = stateOf(goal);
   const runs = await Promise.all(
-    [true, false].map((flips) => submit(daemon, configOf({ command: attackOn(goal, flips), metadata }))),
+    [true, false].map((flips) =>
+      submit(daemon, configOf({ command: attackOn(goal, flips), metadata }))
+    ),
   );
   const kept: string[][] = [];
   for (const run of runs) {
@@ -215,7 +261,11 @@ async function attack(daemon: TestDaemon, goal: string, metadata: Record<string,
     const { artifacts } = await daemon.client.unary(Mosaic.method.listArtifacts, { run });
     assert.deepEqual(artifacts.filter(({ path }) => path.endsWith("hard")), []);
     const media = `${daemon.layout.runDir("custom_scripts", run)}/media`;
-    kept.push(Deno.lstatSync(media).isDirectory ? [...Deno.readDirSync(media)].map(({ name }) => name).sort() : []);
+    kept.push(
+      Deno.lstatSync(media).isDirectory
+        ? [...Deno.readDirSync(media)].map(({ name }) => name).sort()
+        : [],
+    );
   }
   assert.deepEqual(stateOf(goal), before, "outside of the run");
   return kept;
@@ -224,7 +274,8 @@ async function attack(daemon: TestDaemon, goal: string, metadata: Record<string,
 const KEPT = Array.from({ length: SOUNDS }, (_, step) => `evil-${step}-0.audio`).sort();
 
 Deno.test({
-  name: "directories: media/ as a link to a root-only directory: root's proxy writes none of the worker's sounds there",
+  name:
+    "directories: media/ as a link to a root-only directory: root's proxy writes none of the worker's sounds there",
   ignore: !isRoot,
   async fn() {
     await using planned = await PlannedDaemon.start(["--worker-user", "54321-54330"]);
@@ -242,7 +293,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "directories: out of a sandbox, no .pth file in the user's site-packages, and no hard link to a file there",
+  name:
+    "directories: out of a sandbox, no .pth file in the user's site-packages, and no hard link to a file there",
   ignore: !bubblewrap,
   async fn() {
     await using planned = await PlannedDaemon.start();

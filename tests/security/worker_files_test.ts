@@ -1,4 +1,7 @@
-/** What a worker puts in the place of its run's files hangs nobody, redirects nobody, and is believed by nobody. */
+/**
+ * What a worker puts in the place of its run's files hangs nobody, redirects nobody, and is
+ * believed by nobody.
+ */
 import assert from "node:assert/strict";
 import { isAlive, processRef } from "../../src/os/processes/identity.ts";
 import { readTextIfThere } from "../../src/os/files/files.ts";
@@ -32,11 +35,15 @@ class Gate {
 }
 
 const scriptOf = (...lines: string[]) => ["/bin/sh", "-c", lines.join("\n")];
-const stored = (daemon: TestDaemon, run: string, count: number) => untilSteps(daemon, run, count, true);
+const stored = (daemon: TestDaemon, run: string, count: number) =>
+  untilSteps(daemon, run, count, true);
 const gpuOwner = async (daemon: TestDaemon) =>
   (await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId);
 
-/** The daemon and the runs' proxies are killed, so that only files tell the next ones how the workers ended. */
+/**
+ * The daemon and the runs' proxies are killed, so that only files tell the next ones how the
+ * workers ended.
+ */
 async function killAll(daemon: TestDaemon, ...runs: string[]): Promise<void> {
   const shown = await Promise.all(runs.map((run) => getRun(daemon, run)));
   const proxies = shown.map(({ proxyPid }) => processRef(Number(proxyPid))!);
@@ -46,16 +53,25 @@ async function killAll(daemon: TestDaemon, ...runs: string[]): Promise<void> {
 }
 
 const OBSTACLES: { name: string; put: string }[] = [
-  { name: "a FIFO at exit.json.tmp", put: `for f in ${RECORDS}; do rm -f "$f.tmp"; mkfifo "$f.tmp"; done` },
+  {
+    name: "a FIFO at exit.json.tmp",
+    put: `for f in ${RECORDS}; do rm -f "$f.tmp"; mkfifo "$f.tmp"; done`,
+  },
   { name: "a directory at exit.json", put: `for f in ${RECORDS}; do mkdir -p "$f/deep"; done` },
   { name: "a FIFO at exit.json", put: `for f in ${RECORDS}; do rm -f "$f.tmp"; mkfifo "$f"; done` },
-  { name: "a link at exit.json", put: `for f in ${RECORDS}; do rm -f "$f.tmp"; ln -s "$0" "$f"; done` },
+  {
+    name: "a link at exit.json",
+    put: `for f in ${RECORDS}; do rm -f "$f.tmp"; ln -s "$0" "$f"; done`,
+  },
 ];
 
 const FORGED = `{"code":0,"signal":"","ended_at":null}`;
 
 /** A run with each obstacle, all at the same time, each with a GPU. */
-async function runEach(daemon: TestDaemon, scriptFor: (put: string) => string[]): Promise<string[]> {
+async function runEach(
+  daemon: TestDaemon,
+  scriptFor: (put: string) => string[],
+): Promise<string[]> {
   const forged = `${daemon.stateDir}/forged.json`;
   Deno.writeTextFileSync(forged, FORGED);
   const runs: string[] = [];
@@ -98,10 +114,16 @@ Deno.test("exit record: none, and nobody left who saw the end: the run ends, its
       const run = runs[i]!;
       const ended = await untilState(daemon, run, "FAULTED");
       // The wrapper puts its own record in the place of what it can put away.
-      assert.ok(ended.reason === "worker_lost" || ended.exitCode === 7, `${ended.reason} ${ended.exitCode}`);
+      assert.ok(
+        ended.reason === "worker_lost" || ended.exitCode === 7,
+        `${ended.reason} ${ended.exitCode}`,
+      );
       assert.ok(!(await gpuOwner(daemon)).includes(run));
       await daemon.client.unary(Mosaic.method.deleteRun, { run });
-      assert.throws(() => Deno.lstatSync(daemon.layout.runDir("custom_scripts", run)), Deno.errors.NotFound);
+      assert.throws(
+        () => Deno.lstatSync(daemon.layout.runDir("custom_scripts", run)),
+        Deno.errors.NotFound,
+      );
     });
   }
   assert.deepEqual(await gpuOwner(daemon), ALL_FREE);
@@ -113,7 +135,10 @@ const IN_THE_WAY = [
   { name: "FIFO", put: 'rm "$LOG"; mkfifo "$LOG"' },
   { name: "link to tokens.json", put: 'ln -sf "$0" "$LOG"' },
   { name: "directory", put: 'rm "$LOG"; mkdir "$LOG"' },
-  { name: "link in the place of logs/", put: 'mv "${LOG%/*}" "${LOG%/*}.old"; ln -s "${0%/*}" "${LOG%/*}"' },
+  {
+    name: "link in the place of logs/",
+    put: 'mv "${LOG%/*}" "${LOG%/*}.old"; ln -s "${0%/*}" "${LOG%/*}"',
+  },
 ];
 
 Deno.test("logs: what a worker puts in their place hangs nobody and hands out nothing, and the run goes on", async (t) => {
@@ -139,7 +164,9 @@ Deno.test("logs: what a worker puts in their place hangs nobody and hands out no
       ];
       const run = await submit(daemon, configOf({ command }));
       const done = `${daemon.layout.runDir("custom_scripts", run)}/put`;
-      await until(() => readTextIfThere(done) !== undefined, { what: "the worker to have put it there" });
+      await until(() => readTextIfThere(done) !== undefined, {
+        what: "the worker to have put it there",
+      });
 
       const said = await mosaic(["logs", run, "--stderr", "--target", daemon.target]);
       assert.notEqual(said.code, 0, said.out);
@@ -159,7 +186,10 @@ Deno.test("logs: what a worker puts in their place hangs nobody and hands out no
   }
 });
 
-/** Changes between a file and a link to the secret, and between a directory and a link to the secret's, without a pause. */
+/**
+ * Changes between a file and a link to the secret, and between a directory and a link to the
+ * secret's, without a pause.
+ */
 const FLIPPER = `
 const [secret, start, gate] = Deno.args;
 const dir = Deno.env.get("MOSAIC_RUN_DIR") + "/checkpoints";
@@ -193,7 +223,17 @@ Deno.test("artifacts: however fast a worker changes files and directories for li
   const [start, gate] = [`${daemon.stateDir}/start`, `${daemon.stateDir}/gate`];
   const source = `${daemon.stateDir}/flipper.js`;
   Deno.writeTextFileSync(source, FLIPPER);
-  const command = [Deno.execPath(), "run", "-A", "--no-check", "--no-config", source, tokens, start, gate];
+  const command = [
+    Deno.execPath(),
+    "run",
+    "-A",
+    "--no-check",
+    "--no-config",
+    source,
+    tokens,
+    start,
+    gate,
+  ];
   const run = await submit(daemon, configOf({ command }));
   const paths = ["checkpoints/model.pt", "checkpoints/inner/tokens.json"];
   const answers = { given: 0, refused: 0 };
@@ -253,7 +293,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "sandbox: what a module does when it is imported before the start is confined as the worker is",
+  name:
+    "sandbox: what a module does when it is imported before the start is confined as the worker is",
   ignore: !bubblewrap,
   fn: async () => {
     await using daemon = await TestDaemon.start();
@@ -262,7 +303,9 @@ Deno.test({
     try {
       // A shell that stands for a Python: it is what the imports are asked of.
       const python = `${place}/python3`;
-      Deno.writeTextFileSync(python, `#!/bin/sh\ntouch "${place}/escaped"; echo "{}"\n`, { mode: 0o755 });
+      Deno.writeTextFileSync(python, `#!/bin/sh\ntouch "${place}/escaped"; echo "{}"\n`, {
+        mode: 0o755,
+      });
       const metadata = { sandbox: "bubblewrap", preflight: { modules: ["anything"] } };
       const config = JSON.parse(configOf({ command: ["/bin/true"], metadata }));
       config.metadata.worker = { ...config.metadata.worker, python };

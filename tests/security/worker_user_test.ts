@@ -1,4 +1,7 @@
-/** Workers of a daemon that is root's run as other users, and reach nothing of root's or of each other's. Needs root. */
+/**
+ * Workers of a daemon that is root's run as other users, and reach nothing of root's or of each
+ * other's. Needs root.
+ */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { Layout } from "../../src/base/layout.ts";
@@ -46,14 +49,23 @@ async function linesOf(daemon: TestDaemon, id: string, ...more: string[]): Promi
 
 async function tried(daemon: TestDaemon, other: string, metadata: Record<string, unknown> = {}) {
   const command = ["/bin/sh", "-c", attack(other)];
-  const worker = { script: command[0], arguments: command.slice(1), use_grpc: false, config: { seed: 1 } };
+  const worker = {
+    script: command[0],
+    arguments: command.slice(1),
+    use_grpc: false,
+    config: { seed: 1 },
+  };
   const { worker: more = {}, ...rest } = metadata;
   const id = await submit(
     daemon,
     configOf({ command, metadata: { ...rest, worker: { ...worker, ...more as object } } }),
   );
   await untilState(daemon, id, "TERMINATED");
-  return { id, lines: await linesOf(daemon, id), directory: daemon.layout.runDir("custom_scripts", id) };
+  return {
+    id,
+    lines: await linesOf(daemon, id),
+    directory: daemon.layout.runDir("custom_scripts", id),
+  };
 }
 
 function assertHeld(lines: string[], directory: string, uid: number): void {
@@ -72,7 +84,8 @@ async function passable(daemon: TestDaemon): Promise<TestDaemon> {
 }
 
 Deno.test({
-  name: "worker.user: a number of its own for each run, which reaches its run's files and nothing else",
+  name:
+    "worker.user: a number of its own for each run, which reaches its run's files and nothing else",
   ignore,
   async fn() {
     await using planned = await PlannedDaemon.start(["--worker-user", "54321-54330"]);
@@ -86,7 +99,9 @@ Deno.test({
     assert.ok(second.lines.includes("token done"));
     // A second attempt is the same user, and its own files are its own again.
     assert.equal((await mosaic(["retry", "--target", daemon.target, second.id])).code, 0);
-    await until(async () => (await getRun(daemon, second.id)).attempt === 2, { what: "the second attempt" });
+    await until(async () => (await getRun(daemon, second.id)).attempt === 2, {
+      what: "the second attempt",
+    });
     await untilState(daemon, second.id, "TERMINATED");
     assertHeld(await linesOf(daemon, second.id), second.directory, 54322);
   },
@@ -98,7 +113,10 @@ Deno.test({
   async fn() {
     await using daemon = await passable(await TestDaemon.start());
     const module = `${daemon.stateDir}/whose.py`;
-    Deno.writeTextFileSync(module, `import os\nassert os.getuid() == 54321, "uid %d" % os.getuid()\n`);
+    Deno.writeTextFileSync(
+      module,
+      `import os\nassert os.getuid() == 54321, "uid %d" % os.getuid()\n`,
+    );
     Deno.chmodSync(module, 0o644);
     const { lines, directory } = await tried(daemon, "/root", {
       worker: { user: 54321, cwd: "/" },
@@ -112,8 +130,14 @@ Deno.test({
 Deno.test("worker.user: who is no user, is root, or is not the daemon's to choose is refused", () => {
   const layout = new Layout("/nonexistent");
   const users = (isRoot: boolean, option?: string) => new WorkerUsers(layout, isRoot, option);
-  assert.throws(() => users(false).check("nobody", ""), /worker.user is "nobody", and only a daemon of root/);
-  assert.throws(() => users(true, "54321").check("nobody", ""), /--worker-user holds for every run/);
+  assert.throws(
+    () => users(false).check("nobody", ""),
+    /worker.user is "nobody", and only a daemon of root/,
+  );
+  assert.throws(
+    () => users(true, "54321").check("nobody", ""),
+    /--worker-user holds for every run/,
+  );
   users(true, "54321").check("54321", "");
   const owned = users(true, "@owner");
   assert.equal(owned.of("", "uid:54321", "/nonexistent")!.uid, 54321);

@@ -1,4 +1,7 @@
-/** Sweeps of a real daemon: through its death, from the command line, and with early stopping of unmodified programs. */
+/**
+ * Sweeps of a real daemon: through its death, from the command line, and with early stopping of
+ * unmodified programs.
+ */
 import { strict as assert } from "node:assert";
 import { Mosaic, type Sweep } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
@@ -10,9 +13,13 @@ import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 
 const hasPython =
-  new Deno.Command("/bin/sh", { args: ["-c", "command -v python3"], stdout: "null" }).outputSync().success;
+  new Deno.Command("/bin/sh", { args: ["-c", "command -v python3"], stdout: "null" }).outputSync()
+    .success;
 
-async function mosaic(daemon: TestDaemon, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
+async function mosaic(
+  daemon: TestDaemon,
+  ...args: string[]
+): Promise<{ code: number; out: string; err: string }> {
   const [program, ...first] = [...PROGRAM, ...args];
   const { code, stdout, stderr } = await new Deno.Command(program!, {
     args: first,
@@ -60,17 +67,24 @@ Deno.test("crash: a daemon that is killed again and again makes each of 16 × 3 
   // The caller did not get the answer and asks again.
   await daemon.client.unary(Mosaic.method.createSweep, { specJson, sweepId });
   for (const made of [3, 20, 40]) {
-    await until(async () => (await getSweep(daemon, "crash")).made >= made, { what: `${made} trials` });
+    await until(async () => (await getSweep(daemon, "crash")).made >= made, {
+      what: `${made} trials`,
+    });
     await daemon.restart();
   }
   const { states, detail } = await untilState(daemon, "crash", "finished");
   assert.deepEqual(states, { terminated: 48 });
   const ran = Deno.readTextFileSync(lines).trim().split("\n");
-  const wanted = detail!.trials.map(({ parameters: { k, seed }, trial }) => `${k} ${seed} ${trial}`);
+  const wanted = detail!.trials.map(({ parameters: { k, seed }, trial }) =>
+    `${k} ${seed} ${trial}`
+  );
   assert.deepEqual(ran.sort(), wanted.sort());
   assert.equal(new Set(ran).size, 48);
   assert.equal(detail!.winner?.parameters.k, 16);
-  const { runs } = await daemon.client.unary(Mosaic.method.listRuns, { where: "sweep = crash and k = 16", limit: 100 });
+  const { runs } = await daemon.client.unary(Mosaic.method.listRuns, {
+    where: "sweep = crash and k = 16",
+    limit: 100,
+  });
   assert.equal(runs.length, 3);
   assert.ok(runs.every(({ tags }) => tags.includes("sweep:crash")));
 });
@@ -95,7 +109,15 @@ Deno.test("command line: dry run, follow, show, list, early stopping of a progra
   const dry = await mosaic(daemon, "sweep", ...sweep, "--dry-run", ...command);
   assert.equal(dry.code, 0, dry.err);
   assert.deepEqual(dry.out.trim().split("\n").map((line) => line.slice(-3)), ["x 9", "x 2", " 12"]);
-  const followed = await mosaic(daemon, "sweep", ...sweep, "--max-parallel", "1", "--follow", ...command);
+  const followed = await mosaic(
+    daemon,
+    "sweep",
+    ...sweep,
+    "--max-parallel",
+    "1",
+    "--follow",
+    ...command,
+  );
   assert.equal(followed.code, 0, followed.err);
   assert.match(followed.out, /^s\ns {2}finished: 3 of 3 made, 2 succeeded, 1 pruned$/m);
   assert.match(followed.out, /^best {3}12, trial 2 .*: k=12$/m);
@@ -120,15 +142,32 @@ Deno.test("command line: dry run, follow, show, list, early stopping of a progra
     said.out,
     /^Of 3 points, k=12 has the best score .*: 12 in one trial, without an interval\. Next is k=9/,
   );
-  assert.match(said.out, /Of 3 trials, 2 ran to their end; discarded: 1 stopped early\. .* saved about 90 steps/);
-  const extended = await mosaic(daemon, "sweep", "extend", "s", "--winner", "--seeds", "1..3", "-o", "json");
+  assert.match(
+    said.out,
+    /Of 3 trials, 2 ran to their end; discarded: 1 stopped early\. .* saved about 90 steps/,
+  );
+  const extended = await mosaic(
+    daemon,
+    "sweep",
+    "extend",
+    "s",
+    "--winner",
+    "--seeds",
+    "1..3",
+    "-o",
+    "json",
+  );
   assert.equal(extended.code, 0, extended.err);
   const more = await untilState(daemon, "s", "finished");
   assert.deepEqual(
     more.detail!.trials.map(({ parameters }) => parameters).slice(0, 3),
     [3, 2, 1].map((seed) => ({ k: 12, seed })),
   );
-  assert.deepEqual([more.detail!.winner!.values, more.detail!.winner!.iqm], [4, { middle: 12, low: 12, high: 12 }]);
+  assert.deepEqual([more.detail!.winner!.values, more.detail!.winner!.iqm], [4, {
+    middle: 12,
+    low: 12,
+    high: 12,
+  }]);
   const mixed = await mosaic(daemon, "sweep", "extend", "s", "--winner", "--random", "3");
   assert.equal(mixed.code, 2, mixed.err);
   assert.match(mixed.err, /differ in their seeds only/);
@@ -145,7 +184,8 @@ Deno.test("hold: programs that know nothing of it wait at a rung, paused, across
   await using daemon = await TestDaemon.start({ args: ["--max-runs", "8"] });
   const go = `${daemon.stateDir}/go`;
   // A trial that is not held goes on until the test lets it end.
-  const script = `echo '{"score": '$1', "step": 10}'; while [ $1 -lt 9 ] && [ ! -e ${go} ]; do sleep 0.05; done; ` +
+  const script =
+    `echo '{"score": '$1', "step": 10}'; while [ $1 -lt 9 ] && [ ! -e ${go} ]; do sleep 0.05; done; ` +
     `echo '{"score": '$1', "step": 100}'`;
   const sweep = [
     "--name",
@@ -171,13 +211,23 @@ Deno.test("hold: programs that know nothing of it wait at a rung, paused, across
     "{k}",
   );
   assert.equal(begun.code, 0, begun.err);
-  const trials = async () => JSON.parse((await getSweep(daemon, "h")).json).detail.trials.toReversed();
+  const trials = async () =>
+    JSON.parse((await getSweep(daemon, "h")).json).detail.trials.toReversed();
   const stateOf = async (trial: number) => (await trials())[trial]?.state;
-  await until(async () => await stateOf(3) === "paused", { what: "trial 3 to wait", state: trials });
+  await until(async () => await stateOf(3) === "paused", {
+    what: "trial 3 to wait",
+    state: trials,
+  });
   assert.equal(await stateOf(1), "paused");
   await daemon.restart();
-  await until(async () => await stateOf(1) === "executing", { what: "trial 1 to go on", state: trials });
-  await until(async () => await stateOf(5) === "paused", { what: "the last trial to wait", state: trials });
+  await until(async () => await stateOf(1) === "executing", {
+    what: "trial 1 to go on",
+    state: trials,
+  });
+  await until(async () => await stateOf(5) === "paused", {
+    what: "the last trial to wait",
+    state: trials,
+  });
   Deno.writeTextFileSync(go, "");
   const { states } = await untilState(daemon, "h", "finished");
   assert.deepEqual(states, { pruned: 4, terminated: 2 });
@@ -190,7 +240,10 @@ Deno.test("hold: programs that know nothing of it wait at a rung, paused, across
   ]);
   const retried = await mosaic(daemon, "sweep", "retry", "h", "--trials", "2");
   assert.equal(retried.code, 0, retried.err);
-  assert.deepEqual((await untilState(daemon, "h", "finished")).states, { pruned: 3, terminated: 3 });
+  assert.deepEqual((await untilState(daemon, "h", "finished")).states, {
+    pruned: 3,
+    terminated: 3,
+  });
 });
 
 Deno.test("pbt: the copy of a checkpoint with changed parameters goes on as another trial, across a restart", async () => {
@@ -206,7 +259,16 @@ Deno.test("pbt: the copy of a checkpoint with changed parameters goes on as anot
       [ $n -gt 10 ] || while [ ! -e ${go} ]; do sleep 0.05; done
     done
     echo "$1 $n $MOSAIC_TRIAL \${MOSAIC_RESUME_FROM#$MOSAIC_RUN_DIR}" >> ${daemon.stateDir}/ended`;
-  const sweep = ["--name", "p", "--grid", "k=9,8,7,1", "--metric", "score:max", "--stop", "pbt:max=20,min=10"];
+  const sweep = [
+    "--name",
+    "p",
+    "--grid",
+    "k=9,8,7,1",
+    "--metric",
+    "score:max",
+    "--stop",
+    "pbt:max=20,min=10",
+  ];
   const begun = await mosaic(
     daemon,
     "sweep",
@@ -223,12 +285,19 @@ Deno.test("pbt: the copy of a checkpoint with changed parameters goes on as anot
   assert.equal(begun.code, 0, begun.err);
   const shown = async () => JSON.parse((await getSweep(daemon, "p")).json) as SweepJson;
   await until(async () => {
-    const runs = (await shown()).detail!.trials.filter(({ trial }) => trial < 3).map(({ run_id }) => run_id!);
-    const events = await Promise.all(runs.map((run) => mosaic(daemon, "events", run, "-k", "rung", "-o", "jsonl")));
+    const runs = (await shown()).detail!.trials.filter(({ trial }) => trial < 3).map(({ run_id }) =>
+      run_id!
+    );
+    const events = await Promise.all(
+      runs.map((run) => mosaic(daemon, "events", run, "-k", "rung", "-o", "jsonl")),
+    );
     return events.length === 3 && events.every(({ out }) => out.includes("rung 1 of 1"));
   }, { what: "the others to be judged", state: shown });
   Deno.writeTextFileSync(`${go}-last`, "");
-  await until(async () => (await shown()).made === 5, { what: "a trial that goes on from another", state: shown });
+  await until(async () => (await shown()).made === 5, {
+    what: "a trial that goes on from another",
+    state: shown,
+  });
   await daemon.restart();
   Deno.writeTextFileSync(go, "");
   const { states, detail } = await untilState(daemon, "p", "finished");
@@ -236,7 +305,9 @@ Deno.test("pbt: the copy of a checkpoint with changed parameters goes on as anot
   const { trial: worst, reason } = detail!.stopped[0]!;
   assert.match(reason, /is 4th of 4, the last gives way; trial 4 goes on from trial 0 with k=/);
   const next = detail!.trials.find(({ trial }) => trial === 4)!;
-  const ended = Deno.readTextFileSync(`${daemon.stateDir}/ended`).trim().split("\n").map((line) => line.split(" "));
+  const ended = Deno.readTextFileSync(`${daemon.stateDir}/ended`).trim().split("\n").map((line) =>
+    line.split(" ")
+  );
   assert.deepEqual(
     ended.find(([, , trial]) => trial === "4"),
     [String(next.parameters.k), "60", "4", "/checkpoints/inherited/c"],
@@ -246,7 +317,17 @@ Deno.test("pbt: the copy of a checkpoint with changed parameters goes on as anot
 
 Deno.test("command line: a sweep whose trials can never run is refused as a whole, with the reason of a run", async () => {
   await using daemon = await TestDaemon.start();
-  const refused = await mosaic(daemon, "sweep", "--grid", "a=1", "--gpus", "2", "--", "/bin/sh", "{a}");
+  const refused = await mosaic(
+    daemon,
+    "sweep",
+    "--grid",
+    "a=1",
+    "--gpus",
+    "2",
+    "--",
+    "/bin/sh",
+    "{a}",
+  );
   assert.equal(refused.code, 7, refused.err);
   assert.match(refused.err, /Insufficient GPU slots/);
   const file = `${daemon.stateDir}/sweep.yaml`;
@@ -258,7 +339,10 @@ Deno.test("command line: a sweep whose trials can never run is refused as a whol
 });
 
 /** What a program answers to a message; undefined: nothing. */
-type Answer = (message: Record<string, unknown>, told: readonly Record<string, unknown>[]) => string | undefined;
+type Answer = (
+  message: Record<string, unknown>,
+  told: readonly Record<string, unknown>[],
+) => string | undefined;
 
 /** Halves the distance to 8 and keeps nothing in memory: what it is told is enough. */
 const halving: Answer = (message, told) => {
@@ -267,7 +351,12 @@ const halving: Answer = (message, told) => {
   return `{"parameters": {"x": ${8 - 8 / 2 ** known}}}`;
 };
 
-async function optimize(daemon: TestDaemon, args: string[], diesAtAsk = Infinity, answer = halving) {
+async function optimize(
+  daemon: TestDaemon,
+  args: string[],
+  diesAtAsk = Infinity,
+  answer = halving,
+) {
   const [program, ...first] = [...PROGRAM, "sweep", "--optimizer", ...args];
   const child = new Deno.Command(program!, {
     args: first,
@@ -322,7 +411,12 @@ Deno.test("optimizer: it is told every trial and chooses the next; after its dea
     goal: "max",
     runs: 4,
   });
-  assert.deepEqual(told.filter(({ type }) => type === "tell").map(({ value }) => value), [0, 4, 6, 7]);
+  assert.deepEqual(told.filter(({ type }) => type === "tell").map(({ value }) => value), [
+    0,
+    4,
+    6,
+    7,
+  ]);
   assert.deepEqual((told.at(-1)!.best as { parameters: unknown }).parameters, { x: 7 });
   const { states } = await untilState(daemon, "o", "finished");
   assert.deepEqual(states, { terminated: 4 });
@@ -330,7 +424,16 @@ Deno.test("optimizer: it is told every trial and chooses the next; after its dea
 
 Deno.test("optimizer: one that says garbage, leaves the space or says nothing ends with the reason; its trials go on, and so does the next", async () => {
   await using daemon = await TestDaemon.start();
-  const run = ["--name", "o", "--metric", "score:max", "--budget", "3runs", "--space", "x=uniform(0,8)"];
+  const run = [
+    "--name",
+    "o",
+    "--metric",
+    "score:max",
+    "--budget",
+    "3runs",
+    "--space",
+    "x=uniform(0,8)",
+  ];
   const command = ["--", "/bin/sh", "-c", `echo '{"score": '$1', "step": 1}'`, "x", "{x}"];
   const once = (answer: string | undefined): Answer => (message, told) =>
     message.type !== "ask" ? undefined : message.trial === 1 ? answer : halving(message, told);
@@ -339,13 +442,22 @@ Deno.test("optimizer: one that says garbage, leaves the space or says nothing en
       ["hello", 2, /the optimizer's answer is "hello"/],
       ["[1]", 2, /the optimizer's answer is "\[1\]"/],
       [`{"parameters": 5}`, 2, /the optimizer's answer is/],
-      [`{"parameters": {"x": 9}}`, 2, /outside of the space: x is 9; it must be a number from 0 to 8/],
+      [
+        `{"parameters": {"x": 9}}`,
+        2,
+        /outside of the space: x is 9; it must be a number from 0 to 8/,
+      ],
       [`{"parameters": {"y": 1}}`, 2, /outside of the space: there is no parameter "y"/],
       [`{"parameters": {}}`, 2, /outside of the space: x is missing/],
       [undefined, 3, /the optimizer has not answered for 0\.3 s/],
     ] as const
   ) {
-    const failed = await optimize(daemon, [...run, "--optimizer-timeout", "300ms", ...command], Infinity, once(answer));
+    const failed = await optimize(
+      daemon,
+      [...run, "--optimizer-timeout", "300ms", ...command],
+      Infinity,
+      once(answer),
+    );
     assert.equal(failed.code, code, failed.err);
     assert.match(failed.err, message);
   }
@@ -359,17 +471,36 @@ Deno.test("optimizer: it is told values at rungs and ends trials, each decision 
   await using daemon = await TestDaemon.start();
   // A bad trial would go on for an hour.
   const script = `echo '{"score": '$1', "step": 10}'; [ $1 = 9 ] || sleep 3600`;
-  const args = ["--name", "r", "--metric", "score:max", "--budget", "2runs", "--stop", "optimizer:min=10,max=30"];
+  const args = [
+    "--name",
+    "r",
+    "--metric",
+    "score:max",
+    "--budget",
+    "2runs",
+    "--stop",
+    "optimizer:min=10,max=30",
+  ];
   const command = ["--grid", "seed=7", "--", "/bin/sh", "-c", script, "x", "{x}", "{seed}"];
   const pruning = (prune: string): Answer => ({ type, trial, asks }) => {
     if (type === "ask") return `{"parameters": {"x": ${trial === 0 ? 1 : 9}}}`;
     if (type !== "report" || asks !== true) return undefined;
     return trial === 0 ? prune : `{"prune": false}`;
   };
-  const garbage = await optimize(daemon, [...args, ...command], Infinity, pruning(`{"prune": "yes"}`));
+  const garbage = await optimize(
+    daemon,
+    [...args, ...command],
+    Infinity,
+    pruning(`{"prune": "yes"}`),
+  );
   assert.equal(garbage.code, 2);
   assert.match(garbage.err, /the optimizer's answer is .*prune/);
-  const { code, told, err } = await optimize(daemon, [...args, ...command], Infinity, pruning(`{"prune": true}`));
+  const { code, told, err } = await optimize(
+    daemon,
+    [...args, ...command],
+    Infinity,
+    pruning(`{"prune": true}`),
+  );
   assert.equal(code, 0, err);
   const reports = told.filter(({ type, trial }) => type === "report" && trial === 0);
   assert.deepEqual(reports, [
@@ -414,7 +545,11 @@ command: ["\${program}", "\${args}"]
     const driver = new URL("../../examples/evolution_sweep.py", import.meta.url).pathname;
     const { code, stdout, stderr } = await new Deno.Command("python3", {
       args: [driver, "--name", "b", file],
-      env: { MOSAIC_STATE_DIR: daemon.stateDir, NO_COLOR: "1", PATH: `${bin}:${Deno.env.get("PATH")}` },
+      env: {
+        MOSAIC_STATE_DIR: daemon.stateDir,
+        NO_COLOR: "1",
+        PATH: `${bin}:${Deno.env.get("PATH")}`,
+      },
       stdin: "null",
     }).output();
     assert.equal(code, 0, new TextDecoder().decode(stderr));
@@ -423,7 +558,10 @@ command: ["\${program}", "\${args}"]
     assert.deepEqual(states, { terminated: 12 });
     assert.deepEqual(parameters.sort(), ["epochs", "layers", "lr"]);
     for (const { parameters: { lr, layers, epochs } } of detail!.trials) {
-      assert.ok(Number(lr) >= 1e-5 && Number(lr) <= 1e-2 && [1, 2, 3].includes(Number(layers)) && epochs === 5);
+      assert.ok(
+        Number(lr) >= 1e-5 && Number(lr) <= 1e-2 && [1, 2, 3].includes(Number(layers)) &&
+          epochs === 5,
+      );
     }
     assert.ok(new Set(detail!.trials.map(({ parameters: { lr } }) => lr)).size > 6);
     const alone = await mosaic(daemon, "sweep", file);

@@ -21,14 +21,22 @@ const sweep: SweepJson = {
   stop: { rule: "asha", unit: "step", min: 1000, max: 27000, reduction: 3, brackets: 1 },
   waiting_for: null,
 };
-const point = (lr: unknown, mean: number | null, values: number, half: number | null): PointJson => ({
+const point = (
+  lr: unknown,
+  mean: number | null,
+  values: number,
+  half: number | null,
+): PointJson => ({
   parameters: { lr: lr as number },
   ...{ trials: 3, pruned: 3 - values, failed: 0, values, mean },
   low: half === null ? null : mean! - half,
   high: half === null ? null : mean! + half,
 });
 const [good, bad] = [point(0.1, 200, 4, 5), point(0.001, 20, 1, null)];
-const sums = { spent: { seconds: 3600, steps: 120_000 }, saved: { trials: 2, steps: 50_000, seconds: 1500 } };
+const sums = {
+  spent: { seconds: 3600, steps: 120_000 },
+  saved: { trials: 2, steps: 50_000, seconds: 1500 },
+};
 const winner = {
   ...good,
   ...{ trial: 3, run_id: "01K9", command: "python train.py", second: bad },
@@ -45,7 +53,13 @@ Deno.test("statement: the estimate with its interval, the number of trials, and 
       "steps and 25m 00s, at each stopped trial's own pace. In all 120,000 steps and 1h 00m of running time. The best of " +
       "several points is chosen by the values that estimate it, so its estimate is optimistic.",
   );
-  const early = { ...sweep, state: "running", made: 6, states: { terminated: 1, executing: 5 }, stop: null };
+  const early = {
+    ...sweep,
+    state: "running",
+    made: 6,
+    states: { terminated: 1, executing: 5 },
+    stop: null,
+  };
   assert.match(
     statement(early, { ...sums, winner: null, points: [] }, []),
     /^Preliminary: .* No trial has a value of reward\. Of 6 of 9 trials, 1 ran to their end; discarded: none; 5 live\./,
@@ -78,7 +92,10 @@ Deno.test("tables: points best first and trials by number, as CSV and as typed P
       best_so_far: [],
       stopped: [],
     },
-    trials: [trial(1, { lr: 0.5, value: "=1+1", deep: [1], on: true }), trial(0, { lr: 0.25, value: 7, on: false })],
+    trials: [
+      trial(1, { lr: 0.5, value: "=1+1", deep: [1], on: true }),
+      trial(0, { lr: 0.25, value: 7, on: false }),
+    ],
   };
   const text = async (of: string, format = "csv") =>
     new TextDecoder().decode(await tableBytes({ ...sweep, detail }, of, format));
@@ -99,7 +116,15 @@ Deno.test("tables: points best first and trials by number, as CSV and as typed P
     await parquetReadObjects({ file: buffer }),
     [
       { trial: 0n, run_id: "r0", lr: 0.25, "param.value": "7", on: false, deep: null, value: 0 },
-      { trial: 1n, run_id: "r1", lr: 0.5, "param.value": "=1+1", on: true, deep: "[1]", value: 0.5 },
+      {
+        trial: 1n,
+        run_id: "r1",
+        lr: 0.5,
+        "param.value": "=1+1",
+        on: true,
+        deep: "[1]",
+        value: 0.5,
+      },
     ].map(({ trial, run_id, ...rest }) => ({
       ...{ trial, run_id, state: "terminated", ...rest, steps: 10n, seconds: 1.5 },
       ...{ started_at: new Date("2026-11-27T10:00:00.000Z"), finished_at: null, reason: null },

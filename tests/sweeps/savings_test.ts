@@ -1,6 +1,7 @@
 /**
- * What early stopping saves against the full grid: 16 points × 3 seeds of a learner, its curves recorded once, played by eight
- * workers under each rule. A table says how many steps and how much time each rule took, and which point it chose.
+ * What early stopping saves against the full grid: 16 points × 3 seeds of a learner, its curves
+ * recorded once, played by eight workers under each rule. A table says how many steps and how much
+ * time each rule took, and which point it chose.
  */
 import { strict as assert } from "node:assert";
 import { decide, type Report, rungsOf } from "../../src/sweeps/stopping.ts";
@@ -38,7 +39,8 @@ function learn({ lr, batch }: Point, seed: number): number[] {
   };
   const held = Array.from({ length: 200 }, example);
   const weights = new Float64Array(DIMENSIONS);
-  const error = ({ x, y }: ReturnType<typeof example>) => x.reduce((sum, v, i) => sum + v * weights[i]!, -y);
+  const error = ({ x, y }: ReturnType<typeof example>) =>
+    x.reduce((sum, v, i) => sum + v * weights[i]!, -y);
   return Array.from({ length: EPOCHS }, () => {
     for (let step = 0; step < 4; step++) {
       const examples = Array.from({ length: batch }, example);
@@ -93,7 +95,13 @@ function play(words: string | undefined) {
       const mean = seen.reduce((sum, v) => sum + v, 0) / seen.length;
       const report = { trial: soonest.trial, rung: rung + 1, value, mean, best: Math.min(...seen) };
       const pointOf = (trial: number) => String(trials[trial]!.point);
-      stops = decide(rule!, "min", log.filter((one) => one.rung === report.rung), report, pointOf).stops;
+      stops = decide(
+        rule!,
+        "min",
+        log.filter((one) => one.rung === report.rung),
+        report,
+        pointOf,
+      ).stops;
       log.push(report);
     }
     if (!stops && soonest.epoch < EPOCHS) continue;
@@ -104,7 +112,9 @@ function play(words: string | undefined) {
   const byPoint = [...Map.groupBy(ended, (one) => one.point)];
   const most = Math.max(...byPoint.map(([, its]) => its.length));
   const mean = (its: typeof ended) => its.reduce((sum, { value }) => sum + value, 0) / its.length;
-  const [winner] = byPoint.filter(([, its]) => its.length === most).sort(([, a], [, b]) => mean(a) - mean(b))[0]!;
+  const [winner] = byPoint.filter(([, its]) => its.length === most).sort(([, a], [, b]) =>
+    mean(a) - mean(b)
+  )[0]!;
   return { epochs, time, now, stopped, winner };
 }
 
@@ -112,7 +122,12 @@ Deno.test("early stopping: the winner of the full grid, for a part of its steps 
   const full = play(undefined);
   assert.equal(full.epochs, points.length * SEEDS * EPOCHS);
   const of = (part: number, whole: number) => `${Math.round(part / whole * 100)} %`;
-  const rules = ["asha:max=81,min=3", "asha:max=81,min=3,over=point", "hyperband:max=81,min=3", "median:max=81,min=9"];
+  const rules = [
+    "asha:max=81,min=3",
+    "asha:max=81,min=3,over=point",
+    "hyperband:max=81,min=3",
+    "median:max=81,min=9",
+  ];
   const rows = rules.map((words) => {
     const played = play(words);
     const { lr, batch } = points[played.winner]!;
@@ -123,16 +138,22 @@ Deno.test("early stopping: the winner of the full grid, for a part of its steps 
       "time saved": of(full.time - played.time, full.time),
       "done after": of(played.now, full.now),
       winner: `lr=${lr} batch=${batch}`,
-      "its loss": `${(100 * (lossOf(played.winner) / lossOf(full.winner) - 1)).toFixed(0)} % above the best`,
+      "its loss": `${
+        (100 * (lossOf(played.winner) / lossOf(full.winner) - 1)).toFixed(0)
+      } % above the best`,
       played,
     };
   });
   console.table(rows.map(({ played: _, ...row }) => row));
   for (const { rule, played } of rows) {
-    // Hyperband compares a point's seeds with other trials each, so it may take a neighbour of the best.
+    // Hyperband compares a point's seeds with other trials each, so it may take a neighbour of the
+    // best.
     if (!rule.startsWith("hyperband")) assert.equal(played.winner, full.winner, rule);
     assert.ok(lossOf(played.winner) < 1.1 * lossOf(full.winner), rule);
-    assert.ok(played.epochs < 0.75 * full.epochs, `${rule} took ${played.epochs} of ${full.epochs} epochs`);
+    assert.ok(
+      played.epochs < 0.75 * full.epochs,
+      `${rule} took ${played.epochs} of ${full.epochs} epochs`,
+    );
     assert.ok(played.time < 0.75 * full.time, `${rule} took ${played.time} of ${full.time}`);
   }
 });

@@ -1,10 +1,25 @@
-/** Early stopping: a pure function of the reports before, so that any daemon decides the same from the same log. */
+/**
+ * Early stopping: a pure function of the reports before, so that any daemon decides the same from
+ * the same log.
+ */
 import { strict as assert } from "node:assert";
 import type { StopRule } from "../../src/sweeps/spec.ts";
-import { decide as decideOver, decideHeld, type Goal, type Report, rungsOf } from "../../src/sweeps/stopping.ts";
+import {
+  decide as decideOver,
+  decideHeld,
+  type Goal,
+  type Report,
+  rungsOf,
+} from "../../src/sweeps/stopping.ts";
 
 const ASHA: StopRule = { rule: "asha", unit: "step", min: 10, max: 270, reduction: 3, brackets: 1 };
-const report = (trial: number, value: number, rung = 1): Report => ({ trial, rung, value, mean: value, best: value });
+const report = (trial: number, value: number, rung = 1): Report => ({
+  trial,
+  rung,
+  value,
+  mean: value,
+  best: value,
+});
 
 /** Trials 0, 1, 2 … of four points, each with further seeds. */
 const decide = (rule: StopRule, goal: Goal, earlier: readonly Report[], one: Report) =>
@@ -13,11 +28,16 @@ const decide = (rule: StopRule, goal: Goal, earlier: readonly Report[], one: Rep
 Deno.test("rungs: geometric up to the end; hyperband's brackets begin further and further; median's are equally far apart", () => {
   assert.deepEqual(rungsOf(ASHA, 0), [10, 30, 90]);
   const hyperband: StopRule = { ...ASHA, rule: "hyperband", brackets: 3 };
-  assert.deepEqual([0, 1, 2, 3].map((trial) => rungsOf(hyperband, trial)), [[10, 30, 90], [30, 90], [90], [
-    10,
-    30,
-    90,
-  ]]);
+  assert.deepEqual([0, 1, 2, 3].map((trial) => rungsOf(hyperband, trial)), [
+    [10, 30, 90],
+    [30, 90],
+    [90],
+    [
+      10,
+      30,
+      90,
+    ],
+  ]);
   assert.deepEqual(rungsOf({ ...ASHA, rule: "median", min: 90 }, 0), [90, 180]);
 });
 
@@ -33,10 +53,18 @@ Deno.test("asha: one in three goes on, at least one; the reason says the place",
   });
   assert.equal(decide(ASHA, "min", earlier, report(11, 2.5)).stops, false);
   assert.equal(decide(ASHA, "max", [], report(0, -5)).stops, false);
-  assert.equal(decide(ASHA, "max", [report(0, 1)], report(1, 1)).stops, false, "equal values are equally good");
+  assert.equal(
+    decide(ASHA, "max", [report(0, 1)], report(1, 1)).stops,
+    false,
+    "equal values are equally good",
+  );
   assert.match(decide(ASHA, "max", earlier, report(11, NaN)).reason, /NaN/);
   assert.equal(decide(ASHA, "max", earlier, report(11, NaN)).stops, true);
-  assert.equal(decide(ASHA, "max", [report(0, 9, 2)], report(1, 1)).stops, false, "other rungs do not count");
+  assert.equal(
+    decide(ASHA, "max", [report(0, 9, 2)], report(1, 1)).stops,
+    false,
+    "other rungs do not count",
+  );
 });
 
 Deno.test("asha over points: the mean over a point's seeds is ranked among the other points' means", () => {
@@ -50,36 +78,55 @@ Deno.test("asha over points: the mean over a point's seeds is ranked among the o
     stops: true,
     reason: "rung 1 of 3: mean 7.5 of 2 seeds is 2nd of 4 points, 1 goes on",
   });
-  assert.equal(decide(rule, "max", [report(0, NaN), report(4, 1)], report(1, 0)).stops, true, "one seed of two is NaN");
-  assert.equal(decide(rule, "max", [report(0, NaN)], report(1, -9)).stops, false, "a point of NaN only is worst");
+  assert.equal(
+    decide(rule, "max", [report(0, NaN), report(4, 1)], report(1, 0)).stops,
+    true,
+    "one seed of two is NaN",
+  );
+  assert.equal(
+    decide(rule, "max", [report(0, NaN)], report(1, -9)).stops,
+    false,
+    "a point of NaN only is worst",
+  );
 });
 
 Deno.test("asha over points by median or interquartile mean: one bad seed does not decide; the reason has its interval", () => {
-  const seeds = (point: number, ...values: number[]) => values.map((value, i) => report(point + 4 * i, value));
+  const seeds = (point: number, ...values: number[]) =>
+    values.map((value, i) => report(point + 4 * i, value));
   const earlier = [...seeds(0, 9, 9, 9, 9), ...seeds(1, 5, 5, 5, 5), ...seeds(2, 10, 10, 10)];
   const last = report(14, -50);
-  assert.match(decide({ ...ASHA, over: "mean" }, "max", earlier, last).reason, /mean -5 of 4 seeds is 3rd of 3 points/);
+  assert.match(
+    decide({ ...ASHA, over: "mean" }, "max", earlier, last).reason,
+    /mean -5 of 4 seeds is 3rd of 3 points/,
+  );
   assert.deepEqual(decide({ ...ASHA, over: "median" }, "max", earlier, last), {
     stops: false,
     reason: "rung 1 of 3: median 10 of 4 seeds is 1st of 3 points, 1 goes on",
   });
   const { stops, reason } = decide({ ...ASHA, over: "iqm" }, "max", earlier, last);
   assert.equal(stops, false);
-  assert.match(reason, /^rung 1 of 3: interquartile mean 10 \[-[\d.]+, 10\] of 4 seeds is 1st of 3 points, 1 goes on$/);
+  assert.match(
+    reason,
+    /^rung 1 of 3: interquartile mean 10 \[-[\d.]+, 10\] of 4 seeds is 1st of 3 points, 1 goes on$/,
+  );
 });
 
 Deno.test("asha with hold: who waits goes on as soon as it is among the best; beyond the bound, the worst of the lowest rung is stopped", () => {
   const rule: StopRule = { ...ASHA, hold: 1 };
   const first = [9, 8, 7, 1, 2].map((value, trial) => report(trial, value));
-  const reached = (rung: number) => rung === 1 ? [...first, report(5, 0)] : [report(0, 20, 2), report(1, 10, 2)];
+  const reached = (rung: number) =>
+    rung === 1 ? [...first, report(5, 0)] : [report(0, 20, 2), report(1, 10, 2)];
   const decided = (waiting: Report[]) => decideHeld(rule, "max", reached, waiting, String);
   assert.deepEqual(decided([first[1]!, first[2]!]), [
     { trial: 1, stops: false, reason: "rung 1 of 3: 8 is 2nd of 6, 2 go on" },
   ]);
-  assert.deepEqual(decided([first[2]!, first[3]!, report(1, 10, 2)]).map(({ trial, stops }) => [trial, stops]), [
-    [3, true],
-    [2, true],
-  ]);
+  assert.deepEqual(
+    decided([first[2]!, first[3]!, report(1, 10, 2)]).map(({ trial, stops }) => [trial, stops]),
+    [
+      [3, true],
+      [2, true],
+    ],
+  );
   assert.deepEqual(decided([first[2]!]), []);
 });
 
@@ -91,12 +138,22 @@ Deno.test("median: worse than the median of the other trials' means, once there 
   assert.equal(decide(rule, "max", earlier, report(7, 2)).stops, false);
 });
 
-/** Optuna's SuccessiveHalvingPruner (4.x, `_is_trial_promotable_to_next_rung`), as its source says it. */
-function optunaPromotes(value: number, competing: number[], reduction: number, goal: Goal): boolean {
+/**
+ * Optuna's SuccessiveHalvingPruner (4.x, `_is_trial_promotable_to_next_rung`), as its source says
+ * it.
+ */
+function optunaPromotes(
+  value: number,
+  competing: number[],
+  reduction: number,
+  goal: Goal,
+): boolean {
   let promotable = Math.floor(competing.length / reduction) - 1;
   if (promotable === -1) promotable = 0;
   const sorted = competing.toSorted((a, b) => a - b);
-  return goal === "max" ? value >= sorted[sorted.length - 1 - promotable]! : value <= sorted[promotable]!;
+  return goal === "max"
+    ? value >= sorted[sorted.length - 1 - promotable]!
+    : value <= sorted[promotable]!;
 }
 
 Deno.test("property: decisions over every prefix of a log equal those of a replay, and ASHA's are Optuna's", () => {
@@ -110,7 +167,9 @@ Deno.test("property: decisions over every prefix of a log equal those of a repla
       reduction: 2 + round % 3,
       brackets: round % 3 === 1 ? 3 : 1,
       min: round % 3 === 2 ? 45 : 10,
-      ...(round % 3 === 1 ? { over: (["point", "median", "iqm"] as const)[(round - 1) / 3 % 3]! } : {}),
+      ...(round % 3 === 1
+        ? { over: (["point", "median", "iqm"] as const)[(round - 1) / 3 % 3]! }
+        : {}),
     };
     const next = new Map<number, number>();
     const log: Report[] = [];

@@ -1,4 +1,7 @@
-/** The daemon's part: each trial once, budgets, extensions, early stopping; on real databases, with runs that the test plays. */
+/**
+ * The daemon's part: each trial once, budgets, extensions, early stopping; on real databases, with
+ * runs that the test plays.
+ */
 import { strict as assert } from "node:assert";
 import { MosaicError } from "../../src/base/errors.ts";
 import { GpuPool } from "../../src/dispatch/gpus/gpu_pool.ts";
@@ -23,7 +26,9 @@ import { until } from "../harness/wait.ts";
 import { hasCode, newRun } from "../registry/fixture.ts";
 import { batch, withStore } from "../telemetry/harness.ts";
 
-/** A daemon's registry and telemetry, its sweeps, and runs that begin and end when the test says so. */
+/**
+ * A daemon's registry and telemetry, its sweeps, and runs that begin and end when the test says so.
+ */
 class Played implements AsyncDisposable {
   readonly directory = Deno.makeTempDirSync({ prefix: "mosaic-sweeps-" });
   registry!: Registry;
@@ -61,7 +66,9 @@ class Played implements AsyncDisposable {
       cancel: (runId, reason) => {
         if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
         this.cancelled.push([runId, reason]);
-        if (this.registry.require(runId).outcome === null) this.end(runId, { type: "cancelled", reason });
+        if (this.registry.require(runId).outcome === null) {
+          this.end(runId, { type: "cancelled", reason });
+        }
       },
       canPause: (runId) => !this.rigid.has(runId) && this.registry.require(runId).outcome === null,
       checkpointOf: (runId) => this.checkpoints.get(runId),
@@ -120,8 +127,15 @@ class Played implements AsyncDisposable {
     for (const value of values) {
       const from = this.#positions.get(runId) ?? 0;
       this.#positions.set(runId, from + 1);
-      const dataJson = JSON.stringify({ score: Number.isNaN(value) ? "NaN" : value, step: (from + 1) * 10 });
-      this.records.ingest(runId, 1, batch(from, from + 1, { events: [{ kind: "metrics", tsNs: "0", dataJson }] }));
+      const dataJson = JSON.stringify({
+        score: Number.isNaN(value) ? "NaN" : value,
+        step: (from + 1) * 10,
+      });
+      this.records.ingest(
+        runId,
+        1,
+        batch(from, from + 1, { events: [{ kind: "metrics", tsNs: "0", dataJson }] }),
+      );
     }
   }
 
@@ -130,11 +144,17 @@ class Played implements AsyncDisposable {
   }
 
   untilMade(count: number): Promise<unknown> {
-    return until(() => this.made.length >= count, { what: `${count} trials`, state: () => this.made.length });
+    return until(() => this.made.length >= count, {
+      what: `${count} trials`,
+      state: () => this.made.length,
+    });
   }
 
   untilState(state: string): Promise<unknown> {
-    return until(() => this.row().state === state, { what: `the sweep to be ${state}`, state: () => this.row() });
+    return until(() => this.row().state === state, {
+      what: `the sweep to be ${state}`,
+      state: () => this.row(),
+    });
   }
 
   async close(): Promise<void> {
@@ -155,13 +175,20 @@ Deno.test("sweeps: trials follow each other as places become free, each once, ac
   for (let ended = 0; ended < 6; ended++) {
     await played.untilMade(Math.min(6, ended + 2));
     const [runId] = played.live();
-    played.end(runId!, ended % 2 === 0 ? { type: "exited_ok" } : { type: "failed", reason: "exit_code_1" });
+    played.end(
+      runId!,
+      ended % 2 === 0 ? { type: "exited_ok" } : { type: "failed", reason: "exit_code_1" },
+    );
     if (ended === 1) played.registry.delete(runId!);
     await played.again();
   }
   await played.untilState("finished");
   assert.equal(new Set(played.made).size, 6);
-  assert.deepEqual(played.registry.sweeps.counts(played.row().sweepId), { FAULTED: 2, TERMINATED: 3, deleted: 1 });
+  assert.deepEqual(played.registry.sweeps.counts(played.row().sweepId), {
+    FAULTED: 2,
+    TERMINATED: 3,
+    deleted: 1,
+  });
 });
 
 Deno.test("sweeps: a trial whose run cannot be entered is made later if the trouble passes, and refused if it is its own", async () => {
@@ -172,11 +199,22 @@ Deno.test("sweeps: a trial whose run cannot be entered is made later if the trou
     if (trial === 2) throw new MosaicError("invalid_argument", "gpus: too many");
   };
   const sweepId = played.begin({ max_parallel: 6 });
-  await until(() => played.sweeps.troubleOf(sweepId) === "the disk is full", { what: "the trouble to be told" });
+  await until(() => played.sweeps.troubleOf(sweepId) === "the disk is full", {
+    what: "the trouble to be told",
+  });
   await played.untilMade(5);
-  await until(() => played.sweeps.troubleOf(sweepId) === undefined, { what: "the trouble to be over" });
+  await until(() => played.sweeps.troubleOf(sweepId) === undefined, {
+    what: "the trouble to be over",
+  });
   const trials = played.registry.sweeps.trials(played.row().sweepId, 0, 10);
-  assert.deepEqual(trials.map(({ refusal }) => refusal), [null, null, "gpus: too many", null, null, null]);
+  assert.deepEqual(trials.map(({ refusal }) => refusal), [
+    null,
+    null,
+    "gpus: too many",
+    null,
+    null,
+    null,
+  ]);
   for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
   await played.untilState("finished");
 });
@@ -188,7 +226,10 @@ Deno.test("sweeps: the intent is the trial's row: a crash between it and its run
   const taken = played.made[0]!;
   const of = { sweepId, trial: 1 };
   // The run's insertion fails after the trial's number was counted, so neither is there.
-  assert.throws(() => played.registry.insert(newRun(1, { runId: taken }), null, [], of), hasCode("already_exists"));
+  assert.throws(
+    () => played.registry.insert(newRun(1, { runId: taken }), null, [], of),
+    hasCode("already_exists"),
+  );
   assert.throws(
     () => played.registry.insert(newRun(1), null, [], { sweepId, trial: 0 }),
     hasCode("failed_precondition"),
@@ -200,7 +241,10 @@ Deno.test("sweeps: the intent is the trial's row: a crash between it and its run
 Deno.test("sweeps: trials with large configs live a few at a time, whatever max_parallel says", async () => {
   await using played = new Played();
   const environment = { A: "v".repeat(3_900_000) };
-  played.begin({ config: { entry_point: "x", arguments: ["{a}"], environment }, max_parallel: 1000 });
+  played.begin({
+    config: { entry_point: "x", arguments: ["{a}"], environment },
+    max_parallel: 1000,
+  });
   for (let made = 4; made <= 6; made++) {
     await played.untilMade(made);
     assert.equal(played.live().length, 4);
@@ -220,7 +264,11 @@ Deno.test("sweeps: those that have not finished have a bound together, and a lis
   assert.throws(() => begin("more"), hasCode("resource_exhausted", /more than 32 MiB of points/));
   const { sweeps } = played.registry;
   const extend = (id: string, more: Record<string, unknown>) =>
-    played.sweeps.change(sweeps.get(id)!, "extend", JSON.stringify({ axes: [], space: [], ...more }));
+    played.sweeps.change(
+      sweeps.get(id)!,
+      "extend",
+      JSON.stringify({ axes: [], space: [], ...more }),
+    );
   assert.throws(() => extend(ids[0]!, { rows: rows.slice(0, 400) }), hasCode("resource_exhausted"));
   assert.equal(played.sweeps.outlineOf(sweeps.get(ids[1]!)!).max_parallel, 1);
   extend(ids[1]!, { max_parallel: 2 });
@@ -233,7 +281,8 @@ Deno.test("sweeps: those that have not finished have a bound together, and a lis
 Deno.test("sweeps: what would make every list of sweeps fail is not stored: too many names, or more than can be read again", async () => {
   await using played = new Played();
   const names = (from: number) => Array.from({ length: 400 }, (_, i) => [`n${from + i}`, "x"]);
-  const rows = (from: number) => partFrom({ axes: [], space: [], rows: [Object.fromEntries(names(from))] });
+  const rows = (from: number) =>
+    partFrom({ axes: [], space: [], rows: [Object.fromEntries(names(from))] });
   assert.throws(
     () => played.begin({ pass: "flags", parts: [rows(0), rows(400)] }),
     hasCode("invalid_argument", /800 parameters; it must have at most 500/),
@@ -241,7 +290,11 @@ Deno.test("sweeps: what would make every list of sweeps fail is not stored: too 
   played.begin({});
   const extend = (kib: number) => {
     const rows = Array.from({ length: kib }, (_, i) => ({ a: `${i}${"v".repeat(1000)}` }));
-    return played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], rows }));
+    return played.sweeps.change(
+      played.row(),
+      "extend",
+      JSON.stringify({ axes: [], space: [], rows }),
+    );
   };
   extend(2500);
   assert.throws(() => extend(2500), hasCode("invalid_argument", /more than 4 MiB/));
@@ -277,34 +330,55 @@ Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
     for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
   }
   await played.untilState("finished");
-  assert.throws(() => played.sweeps.change(played.row(), "resume", ""), hasCode("failed_precondition", /finished/));
+  assert.throws(
+    () => played.sweeps.change(played.row(), "resume", ""),
+    hasCode("failed_precondition", /finished/),
+  );
   await played.sweeps.change(played.row(), "retry_failed", "");
   assert.deepEqual(played.live(), [played.made[0]]);
   const extend = (extension: Record<string, unknown>) =>
-    played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], ...extension }));
+    played.sweeps.change(
+      played.row(),
+      "extend",
+      JSON.stringify({ axes: [], space: [], ...extension }),
+    );
   assert.throws(() => extend({ axes: 1 }), hasCode("invalid_argument", /axes/));
-  assert.throws(() => extend({ seeds: wholeAxis("seed", "9") }), hasCode("invalid_argument", /seed does not reach/));
+  assert.throws(
+    () => extend({ seeds: wholeAxis("seed", "9") }),
+    hasCode("invalid_argument", /seed does not reach/),
+  );
   extend({ axes: [gridAxis("a=7..11")], max_parallel: 6 });
   await played.untilMade(11);
-  assert.throws(() => played.sweeps.change(played.row(), "stop", ""), hasCode("invalid_argument", /action is "stop"/));
+  assert.throws(
+    () => played.sweeps.change(played.row(), "stop", ""),
+    hasCode("invalid_argument", /action is "stop"/),
+  );
 });
 
 Deno.test("sweeps: further seeds of one point are not stopped early, and later extensions neither repeat nor lose them", async () => {
   await using played = new Played();
-  const parts = [partFrom({ axes: [gridAxis("a=1e-1,2")], space: [], seeds: wholeAxis("seed", "1..2") })];
+  const parts = [
+    partFrom({ axes: [gridAxis("a=1e-1,2")], space: [], seeds: wholeAxis("seed", "1..2") }),
+  ];
   const config = { entry_point: "x", arguments: ["{a}", "{seed}"], environment: {} };
   const metric = { name: "score", goal: "max" } as const;
   played.begin({ config, parts, max_parallel: 9, metric, stop: stopOf("asha:min=10,max=90", {}) });
   await played.untilMade(4);
   const extend = (extension: object) =>
-    played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], ...extension }));
+    played.sweeps.change(
+      played.row(),
+      "extend",
+      JSON.stringify({ axes: [], space: [], ...extension }),
+    );
   await extend({ seeds: wholeAxis("seed", "3..4"), like: 2 });
   await played.untilMade(6);
   const [first, , , , last] = played.made as [string, string, string, string, string, string];
   played.report(first, 5);
   // It would be the worst of two.
   played.report(last, 1);
-  await until(() => played.registry.sweeps.reports(played.row().sweepId).length === 1, { what: "the first report" });
+  await until(() => played.registry.sweeps.reports(played.row().sweepId).length === 1, {
+    what: "the first report",
+  });
   await played.again();
   played.report(played.made[1]!, 4);
   await until(() => played.cancelled.length === 1, { what: "a trial to be stopped" });
@@ -312,13 +386,22 @@ Deno.test("sweeps: further seeds of one point are not stopped early, and later e
   await extend({ seeds: wholeAxis("seed", "5") });
   await extend({ axes: [gridAxis("a=7")], seeds: wholeAxis("seed", "1") });
   const spec = played.sweeps.specOf(played.row());
-  assert.deepEqual(Array.from({ length: trialCount(spec) }, (_, trial) => [...valuesAt(spec, trial).values()]), [
-    ...[["1e-1", 1], ["2", 1], ["1e-1", 2], ["2", 2]],
-    // As they were written, not as they are meant.
-    ...[["1e-1", 3], ["1e-1", 4], ["1e-1", 5], ["2", 5], ["7", 1]],
-  ]);
-  assert.throws(() => extend({ seeds: wholeAxis("seed", "3"), like: 99 }), hasCode("invalid_argument", /no trial 99/));
-  assert.throws(() => extend({ random: 3, like: 0 }), hasCode("invalid_argument", /differ in their seeds only/));
+  assert.deepEqual(
+    Array.from({ length: trialCount(spec) }, (_, trial) => [...valuesAt(spec, trial).values()]),
+    [
+      ...[["1e-1", 1], ["2", 1], ["1e-1", 2], ["2", 2]],
+      // As they were written, not as they are meant.
+      ...[["1e-1", 3], ["1e-1", 4], ["1e-1", 5], ["2", 5], ["7", 1]],
+    ],
+  );
+  assert.throws(
+    () => extend({ seeds: wholeAxis("seed", "3"), like: 99 }),
+    hasCode("invalid_argument", /no trial 99/),
+  );
+  assert.throws(
+    () => extend({ random: 3, like: 0 }),
+    hasCode("invalid_argument", /differ in their seeds only/),
+  );
 });
 
 Deno.test("sweeps: a trial that can be neither cancelled nor retried keeps no other from it", async () => {
@@ -343,7 +426,10 @@ Deno.test("sweeps: a trial that can be neither cancelled nor retried keeps no ot
   played.damaged.add(failed[0]!);
   await assert.rejects(
     async () => await played.sweeps.change(played.row(), "retry_failed", ""),
-    hasCode("failed_precondition", /1 of 4 failed trials cannot be retried, the first is trial 2: damaged/),
+    hasCode(
+      "failed_precondition",
+      /1 of 4 failed trials cannot be retried, the first is trial 2: damaged/,
+    ),
   );
   assert.deepEqual(played.live(), failed.slice(1));
   assert.equal(played.row().state, "running");
@@ -357,7 +443,8 @@ Deno.test("sweeps: no more failed trials are retried at once than max_parallel",
     for (const runId of played.live()) played.end(runId, { type: "failed", reason: "exit_code_1" });
   }
   await played.untilState("finished");
-  const retry = () => assert.rejects(async () => await played.sweeps.change(played.row(), "retry_failed", ""));
+  const retry = () =>
+    assert.rejects(async () => await played.sweeps.change(played.row(), "retry_failed", ""));
   await assert.rejects(
     async () => await played.sweeps.change(played.row(), "retry_failed", ""),
     hasCode(
@@ -374,7 +461,12 @@ Deno.test("sweeps: no more failed trials are retried at once than max_parallel",
 Deno.test("sweeps: trials that a person names are retried, such as those that were stopped early", async () => {
   await using played = new Played();
   const stop = stopOf("asha:min=10,max=90", {});
-  played.begin({ budget: { runs: 2 }, max_parallel: 2, metric: { name: "score", goal: "max" }, stop });
+  played.begin({
+    budget: { runs: 2 },
+    max_parallel: 2,
+    metric: { name: "score", goal: "max" },
+    stop,
+  });
   await played.untilMade(2);
   const reports = () => played.registry.sweeps.reports(played.row().sweepId);
   played.report(played.made[0]!, 9);
@@ -419,7 +511,10 @@ Deno.test("sweeps: failed trials are retried while the queue takes runs", async 
   await until(() => f.proxies.started.length === 3, { what: "the run to start" });
   const waiting = f.engine.submit(configOf({ command: ["/bin/true", "second"] })).runId;
   const retry = () => f.engine.changeSweep("s", "retry_failed", "");
-  await assert.rejects(retry, hasCode("resource_exhausted", /2 of 2 failed trials .*the limit is 1 \(--max-queue\)/));
+  await assert.rejects(
+    retry,
+    hasCode("resource_exhausted", /2 of 2 failed trials .*the limit is 1 \(--max-queue\)/),
+  );
   assert.deepEqual(trials.map((runId) => f.row(runId).state), ["FAULTED", "FAULTED"]);
   assert.throws(() => f.engine.retry(trials[0]!), hasCode("resource_exhausted", /--max-queue/));
   f.engine.cancel(waiting);
@@ -430,7 +525,12 @@ Deno.test("sweeps: failed trials are retried while the queue takes runs", async 
 Deno.test("sweeps: as many trials at once as the host has GPUs, also if its driver answers late", async () => {
   using fake = new FakeGpuTools("a100x4");
   const log = createLogger({ sinks: [] });
-  const gpus = new GpuPool({ option: parseGpuOption("auto"), visible: visibleOf({}), tools: fake.tools(), log });
+  const gpus = new GpuPool({
+    option: parseGpuOption("auto"),
+    visible: visibleOf({}),
+    tools: fake.tools(),
+    log,
+  });
   Object.defineProperty(navigator, "hardwareConcurrency", { configurable: true, value: 2 });
   try {
     await using f = EngineFixture.start({ gpus, maxRuns: 1 });
@@ -458,27 +558,46 @@ Deno.test("sweeps: one that could not be read again is not stored", async () => 
   const { sweeps } = played;
   const half = "x".repeat(2 << 20);
   const sweepId = played.begin({ config: { arguments: ["{a}"], half } });
-  const one = JSON.stringify({ ...sweeps.specOf(played.row()), name: "t", config: { arguments: ["{a}"], many: [0] } });
+  const one = JSON.stringify({
+    ...sweeps.specOf(played.row()),
+    name: "t",
+    config: { arguments: ["{a}"], many: [0] },
+  });
   const many = one.replace("[0]", `[${"1e20,".repeat(500_000)}0]`);
-  assert.throws(() => sweeps.create(many, "", false, ""), hasCode("invalid_argument", /more than 4 MiB/));
+  assert.throws(
+    () => sweeps.create(many, "", false, ""),
+    hasCode("invalid_argument", /more than 4 MiB/),
+  );
   const extension = JSON.stringify({ axes: [gridAxis(`a=${half}`)], space: [] });
-  assert.throws(() => sweeps.change(played.row(), "extend", extension), hasCode("invalid_argument", /more than 4 MiB/));
-  assert.deepEqual(played.registry.sweeps.list(9).map((row) => [row.sweepId, sweeps.specOf(row).name]), [[
-    sweepId,
-    "s",
-  ]]);
+  assert.throws(
+    () => sweeps.change(played.row(), "extend", extension),
+    hasCode("invalid_argument", /more than 4 MiB/),
+  );
+  assert.deepEqual(
+    played.registry.sweeps.list(9).map((row) => [row.sweepId, sweeps.specOf(row).name]),
+    [[
+      sweepId,
+      "s",
+    ]],
+  );
 });
 
 Deno.test("sweeps: what callers send is refused with its fields, and deep nesting is no danger", async () => {
   await using played = new Played();
   const create = (json: string) => played.sweeps.create(json, "", false, "uid:1");
   assert.throws(() => create("{"), hasCode("invalid_argument", /no JSON/));
-  assert.throws(() => create(`{"config":${"[".repeat(100_000)}${"]".repeat(100_000)}}`), hasCode("invalid_argument"));
+  assert.throws(
+    () => create(`{"config":${"[".repeat(100_000)}${"]".repeat(100_000)}}`),
+    hasCode("invalid_argument"),
+  );
   assert.throws(
     () => create('{"name":"a/b","parts":[]}'),
     hasCode("invalid_argument", /name: .*; config: .*; pass: .*; parts: /),
   );
-  assert.throws(() => played.sweeps.create("{}", "no ULID", false, ""), hasCode("invalid_argument", /not a ULID/));
+  assert.throws(
+    () => played.sweeps.create("{}", "no ULID", false, ""),
+    hasCode("invalid_argument", /not a ULID/),
+  );
   assert.deepEqual(played.registry.sweeps.list(9), []);
 });
 
@@ -489,7 +608,11 @@ Deno.test("sweeps: a budget of runs ends the sweep, and more budget continues it
   for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
   await played.untilState("finished");
   assert.equal(played.made.length, 3);
-  played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], budget: { runs: 4 } }));
+  played.sweeps.change(
+    played.row(),
+    "extend",
+    JSON.stringify({ axes: [], space: [], budget: { runs: 4 } }),
+  );
   await played.untilMade(4);
 });
 
@@ -512,10 +635,18 @@ Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next dae
   const seeds = wholeAxis("seed", "1..3");
   const parts = [partFrom({ axes: [gridAxis("a=1,2")], space: [], seeds })];
   const config = { entry_point: "x", arguments: ["{a}", "{seed}"], environment: {} };
-  played.begin({ config, parts, max_parallel: 6, metric: { name: "score", goal: "max" }, stop: rule });
+  played.begin({
+    config,
+    parts,
+    max_parallel: 6,
+    metric: { name: "score", goal: "max" },
+    stop: rule,
+  });
   await played.untilMade(6);
   const entered = (count: number) =>
-    until(() => played.registry.sweeps.reports(played.row().sweepId).length >= count, { what: `${count} reports` });
+    until(() => played.registry.sweeps.reports(played.row().sweepId).length >= count, {
+      what: `${count} reports`,
+    });
   const [a, b, c, d, e, f] = played.made as [string, string, string, string, string, string];
   played.report(a, 5);
   await entered(1);
@@ -556,15 +687,21 @@ Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next dae
   const { detail, states } = await sweepSummary(played, row, played.sweeps.specOf(row), 10);
   assert.deepEqual(states, { init: 3, pruned: 2, terminated: 1 });
   assert.deepEqual(detail!.best?.trial, 2);
-  assert.deepEqual(detail!.points.map(({ parameters, values, mean, pruned }) => [parameters.a, values, mean, pruned]), [
-    [1, 3, (5 + 9 + 6) / 3, 0],
-    [2, 1, 3, 2],
-  ]);
+  assert.deepEqual(
+    detail!.points.map((
+      { parameters, values, mean, pruned },
+    ) => [parameters.a, values, mean, pruned]),
+    [
+      [1, 3, (5 + 9 + 6) / 3, 0],
+      [2, 1, 3, 2],
+    ],
+  );
   assert.equal(detail!.winner?.parameters.a, 1);
   assert.ok(detail!.winner!.low! < 20 / 3 && detail!.winner!.high! > 20 / 3);
   assert.deepEqual(detail!.stopped.map(({ trial }) => trial), [3, 5]);
   assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 2 * 80]);
-  // At the first rung all trials can be compared, also those that were stopped there; not the one without a number.
+  // At the first rung all trials can be compared, also those that were stopped there; not the one
+  // without a number.
   assert.equal(detail!.judged_at, 10);
   assert.deepEqual(detail!.trials.toReversed().map(({ judged }) => judged), [5, 3, 7, null, 6, 1]);
 });
@@ -592,7 +729,9 @@ Deno.test("curves: rungs by running time, and by a metric that counts, in the sa
       tsNs: String(BigInt(seconds) * 1_000_000_000n),
       dataJson: JSON.stringify(data),
     });
-    const one = [1, 2, 3, 4].map((i) => event(100 + 10 * i, { loss: 9 - i, epoch: i / 2, step: i * 100 }));
+    const one = [1, 2, 3, 4].map((i) =>
+      event(100 + 10 * i, { loss: 9 - i, epoch: i / 2, step: i * 100 })
+    );
     store.ingest("R", 1, batch(0, 1, { events: one }));
     const at = (unit: string, rung: number, run = "R", startedAt: number | null = 100_000) =>
       atRung(store, run, "loss", { unit }, rung, "min", startedAt)?.value;
@@ -601,7 +740,12 @@ Deno.test("curves: rungs by running time, and by a metric that counts, in the sa
     assert.deepEqual([1, 2, 3].map((rung) => at("epoch", rung)), [7, 5, undefined]);
     assert.equal(at("other", 1), undefined);
     const apart = [
-      ...[event(1, { loss: 9 }), event(2, { epoch: 1 }), event(3, { loss: 8 }), event(4, { loss: 7 })],
+      ...[
+        event(1, { loss: 9 }),
+        event(2, { epoch: 1 }),
+        event(3, { loss: 8 }),
+        event(4, { loss: 7 }),
+      ],
       event(5, { epoch: 2 }),
     ];
     store.ingest("S", 1, batch(0, 1, { events: apart }));
@@ -623,8 +767,12 @@ async function playedWithHolds(dies: boolean) {
     const runs = played.live().filter((runId) => !played.registry.require(runId).pauseRequested);
     const runId = runs.sort((a, b) => played.trialOf(a) - played.trialOf(b))[0];
     if (runId === undefined) {
-      await until(() => played.live().length === 0 || played.made.length > length, { what: "a trial or the end" });
-      await until(() => played.live().length > 0 || played.row().state === "finished", { what: "the end" });
+      await until(() => played.live().length === 0 || played.made.length > length, {
+        what: "a trial or the end",
+      });
+      await until(() => played.live().length > 0 || played.row().state === "finished", {
+        what: "the end",
+      });
       continue;
     }
     const trial = played.trialOf(runId);
@@ -651,7 +799,11 @@ Deno.test("sweeps: trials wait at a rung, go on when later ones are worse, and a
   const of = (trial: number) =>
     log.filter((one) => one.trial === trial).map(({ rung, stops, holds }) => [rung, stops, holds]);
   assert.deepEqual(of(0), [[1, false, false], [2, false, false]], "the first has no rival");
-  assert.deepEqual(of(2), [[1, false, true], [1, false, false], [2, false, true], [2, true, false]]);
+  assert.deepEqual(of(2), [[1, false, true], [1, false, false], [2, false, true], [
+    2,
+    true,
+    false,
+  ]]);
   const goesOn = log.find(({ trial, holds }, i) => trial === 2 && !holds && i > 0)!;
   assert.equal(goesOn.reason, "rung 1 of 2: 8.01 is 2nd of 6, 2 go on");
   assert.equal(states.TERMINATED! + states.pruned!, 9);
@@ -677,7 +829,9 @@ Deno.test("sweeps: one that waits at a rung goes on by hand; one that cannot be 
   await played.untilMade(3);
   assert.deepEqual(played.told, ["pause 1"]);
   played.registry.update(played.made[1]!, { pauseRequested: false });
-  await until(() => reports().at(-1)!.reason === "rung 1: it was resumed by hand", { what: "it to be entered" });
+  await until(() => reports().at(-1)!.reason === "rung 1: it was resumed by hand", {
+    what: "it to be entered",
+  });
   played.rigid.add(played.made[2]!);
   played.report(played.made[2]!, 1);
   await until(() => played.cancelled.length === 1, { what: "the trial to be stopped" });
@@ -729,7 +883,10 @@ Deno.test("sweeps: population based training: the worst gives its place to a tri
   const { metadata } = JSON.parse(next.configJson);
   assert.equal(metadata.resume_from, "/runs/0/model.pt");
   const [{ lr: from }, { lr, seed }] = [0, 4].map((trial) =>
-    Object.fromEntries(valuesAt(played.sweeps.specOf(played.row()), trial)) as { lr: number; seed: number }
+    Object.fromEntries(valuesAt(played.sweeps.specOf(played.row()), trial)) as {
+      lr: number;
+      seed: number;
+    }
   ) as [{ lr: number }, { lr: number; seed: number }];
   assert.equal(seed, 7);
   assert.notEqual(lr, from);
@@ -741,8 +898,13 @@ Deno.test("sweeps: population based training: the worst gives its place to a tri
 
   // Its steps go on, too: rungs that it has not passed itself do not count.
   played.report(played.made[4]!, 5, 6, 7);
-  await until(() => reports().some(({ trial }) => trial === 4), { what: "the new trial to be judged" });
-  assert.deepEqual(reports().filter(({ trial }) => trial === 4).map(({ rung, value }) => [rung, value]), [[3, 7]]);
+  await until(() => reports().some(({ trial }) => trial === 4), {
+    what: "the new trial to be judged",
+  });
+  assert.deepEqual(
+    reports().filter(({ trial }) => trial === 4).map(({ rung, value }) => [rung, value]),
+    [[3, 7]],
+  );
   await played.again();
   for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
   await played.untilState("finished");
@@ -759,10 +921,23 @@ Deno.test("population: what is changed stays within its space, and is the same w
     ],
   })];
   const spec = checked({
-    ...{ name: "s", config: {}, pass: "flags", parts, budget: {}, metric: { name: "score", goal: "max" } },
+    ...{
+      name: "s",
+      config: {},
+      pass: "flags",
+      parts,
+      budget: {},
+      metric: { name: "score", goal: "max" },
+    },
     stop: stopOf("pbt:min=10,max=40", {}),
   });
-  const at = (trial: number, value: number) => ({ trial, rung: 1, value, mean: value, best: value });
+  const at = (trial: number, value: number) => ({
+    trial,
+    rung: 1,
+    value,
+    mean: value,
+    best: value,
+  });
   const earlier = Array.from({ length: 23 }, (_, trial) => at(trial, trial));
   let grown = spec;
   const changed = new Set<string>();
@@ -770,24 +945,38 @@ Deno.test("population: what is changed stays within its space, and is the same w
     const successor = successorOf(spec, "max", earlier, at(23, -1), trial)!;
     assert.deepEqual(successorOf(spec, "max", earlier, at(23, -1), trial), successor);
     const { act, lr, n } = successor.values as { act: string; lr: number; n: number };
-    assert.ok(["relu", "tanh", "elu"].includes(act) && lr >= 1e-4 && lr <= 1e-2 && [1, 2, 3, 4].includes(n));
+    assert.ok(
+      ["relu", "tanh", "elu"].includes(act) && lr >= 1e-4 && lr <= 1e-2 && [1, 2, 3, 4].includes(n),
+    );
     assert.ok(successor.origin.trial >= 17, "one of the best quarter");
     const from = Object.fromEntries(valuesAt(spec, successor.origin.trial));
-    for (const [name, value] of Object.entries(successor.values)) if (value !== from[name]) changed.add(name);
+    for (const [name, value] of Object.entries(successor.values)) {
+      if (value !== from[name]) changed.add(name);
+    }
     grown = withSuccessor(grown, successor);
   }
   assert.deepEqual([...changed].sort(), ["act", "lr", "n"]);
   assert.equal(trialCount(checked(grown)), 124);
   assert.equal(originOf(grown, 23), undefined);
-  assert.deepEqual(originOf(grown, 123), successorOf(spec, "max", earlier, at(23, -1), 123)!.origin);
+  assert.deepEqual(
+    originOf(grown, 123),
+    successorOf(spec, "max", earlier, at(23, -1), 123)!.origin,
+  );
   assert.equal(successorOf(spec, "max", earlier, at(23, 99), 24), undefined, "nobody is better");
 });
 
 Deno.test("sweeps: what a whole sweep waits for is fixed when it begins", async () => {
   await using played = new Played();
-  const queue = { after: ["@last", "sweep:x:any"], begin: "+2h", deadline: "2027-01-01T00:00Z", preemptible: true };
+  const queue = {
+    after: ["@last", "sweep:x:any"],
+    begin: "+2h",
+    deadline: "2027-01-01T00:00Z",
+    preemptible: true,
+  };
   const began = Date.now();
-  played.begin({ config: { entry_point: "x", arguments: ["{a}"], environment: {}, metadata: { queue } } });
+  played.begin({
+    config: { entry_point: "x", arguments: ["{a}"], environment: {}, metadata: { queue } },
+  });
   await played.untilMade(2);
   const [first, second] = played.made.map((runId) =>
     JSON.parse(played.registry.require(runId).configJson).metadata.queue
@@ -801,7 +990,11 @@ Deno.test("sweeps: what a whole sweep waits for is fixed when it begins", async 
 
 Deno.test("sweeps: one that has ended is deleted, with its decisions; its runs stay, and its name is free", async () => {
   await using played = new Played();
-  const fields = { budget: { runs: 1 }, max_parallel: 1, metric: { name: "score", goal: "max" as const } };
+  const fields = {
+    budget: { runs: 1 },
+    max_parallel: 1,
+    metric: { name: "score", goal: "max" as const },
+  };
   const sweepId = played.begin({ ...fields, stop: stopOf("asha:min=10,max=90", {}) });
   await played.untilMade(1);
   played.report(played.made[0]!, 1);

@@ -12,7 +12,10 @@ const NEW_STEP_FIELDS: RecordField[] = [
   { key: "newFlag", kind: "flag", json: "new_flag", since: next },
   { key: "newJson", kind: "json", json: "new_json", since: next },
 ];
-const GROWN = { ...RECORDS, steps: { ...RECORDS.steps, fields: [...RECORDS.steps.fields, ...NEW_STEP_FIELDS] } };
+const GROWN = {
+  ...RECORDS,
+  steps: { ...RECORDS.steps, fields: [...RECORDS.steps.fields, ...NEW_STEP_FIELDS] },
+};
 
 Deno.test("fields: one that is newer than its table is a column with its default, in the view for people too", () =>
   withStore(({ path, store }) => {
@@ -30,7 +33,10 @@ Deno.test("fields: one that is newer than its table is a column with its default
       assert.equal(addedColumns(next + 1, GROWN), "");
       db.exec(addedColumns(next, GROWN));
       const added = { new_index: 0n, new_real: 0, new_flag: 0n, new_json: null };
-      assert.deepEqual(all().map((row) => ({ ...row })), before.map((row) => ({ ...row, ...added })));
+      assert.deepEqual(
+        all().map((row) => ({ ...row })),
+        before.map((row) => ({ ...row, ...added })),
+      );
     } finally {
       db.close();
     }
@@ -41,7 +47,9 @@ Deno.test("fields: the views that a migration makes anew are those of a new data
   try {
     migrate(db, ":memory:");
     const names = (view: string) =>
-      db.prepare(`SELECT name FROM pragma_table_info('${view}') ORDER BY name`).all().map(({ name }) => name);
+      db.prepare(`SELECT name FROM pragma_table_info('${view}') ORDER BY name`).all().map((
+        { name },
+      ) => name);
     const grown = structuredClone(RECORDS);
     for (const table of Object.values(grown)) {
       table.fields = [...table.fields, { key: "x", kind: "text", json: "x", since: next }];

@@ -27,7 +27,10 @@ Deno.test("checkpoints: thousands of them in the thread use no more memory than 
     const before = await make(400);
     const after = await make(1500);
     // A statement that is prepared for each and never freed takes 3 KiB.
-    assert.ok(after - before < 6 << 20, `${((after - before) / (1 << 20)).toFixed(1)} MiB for 1500 checkpoints`);
+    assert.ok(
+      after - before < 6 << 20,
+      `${((after - before) / (1 << 20)).toFixed(1)} MiB for 1500 checkpoints`,
+    );
   } finally {
     checkpoints.close();
     db.close();

@@ -7,13 +7,18 @@ import { CommitPace, LONGEST_WAIT_MS } from "../../src/telemetry/commit/commit_p
 import { until } from "../harness/wait.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
-/** Commits in a write-ahead log that was never begun anew: frames that say how large the database is. */
+/**
+ * Commits in a write-ahead log that was never begun anew: frames that say how large the database
+ * is.
+ */
 function commitsIn(path: string): number {
   const log = Deno.readFileSync(`${path}-wal`);
   const view = new DataView(log.buffer);
   const frame = 24 + view.getUint32(8);
   let commits = 0;
-  for (let at = 32; at + frame <= log.length; at += frame) if (view.getUint32(at + 4) !== 0) commits++;
+  for (let at = 32; at + frame <= log.length; at += frame) {
+    if (view.getUint32(at + 4) !== 0) commits++;
+  }
   return commits;
 }
 
@@ -30,17 +35,27 @@ Deno.test("group: what small batches of several runs bring together is one commi
     let delivered = RUNS.length;
     for (let round = 1; round <= rounds; round++) {
       await Promise.all(RUNS.map(async (run) => {
-        const result = await store.deliver(run, 1, batch(50 * round, 50 * (round + 1), { steps: steps(round, 1) }));
+        const result = await store.deliver(
+          run,
+          1,
+          batch(50 * round, 50 * (round + 1), { steps: steps(round, 1) }),
+        );
         results.push(result);
         delivered++;
-        assert.ok((committed.get() as { n: number }).n >= delivered, "acknowledged, and not committed");
+        assert.ok(
+          (committed.get() as { n: number }).n >= delivered,
+          "acknowledged, and not committed",
+        );
       }));
     }
     reader.close();
     assert.ok(results.every(({ type }) => type === "stored"));
     const commits = commitsIn(path) - before;
     // The first are paid for by what was saved up, each by itself.
-    assert.ok(commits <= rounds + 3 * RUNS.length, `${commits} commits for ${results.length} batches`);
+    assert.ok(
+      commits <= rounds + 3 * RUNS.length,
+      `${commits} commits for ${results.length} batches`,
+    );
     for (const run of RUNS) assert.equal(readAll(store, run, "steps").length, rounds + 1);
   }, { checkpoints: { mode: "inline", limitBytes: 1 << 30 } }));
 
@@ -59,7 +74,10 @@ Deno.test("group: several batches of one run are stored in order, and a repeated
       ["duplicate", 20],
       ["gap", 20],
     ]);
-    assert.deepEqual(results.slice(0, 2).map((one) => one.type === "stored" && one.lastEvent), [1, 3]);
+    assert.deepEqual(results.slice(0, 2).map((one) => one.type === "stored" && one.lastEvent), [
+      1,
+      3,
+    ]);
     assert.equal(store.head("A", "steps"), 2);
   }));
 
@@ -68,8 +86,17 @@ Deno.test("group: a batch that cannot be stored fails no other, nor is any of it
     for (const run of RUNS) store.ingest(run, 1, batch(0, 1, { steps: steps(0, 1) }));
     await useUpTheSavings(store);
     const db = new DatabaseSync(path);
-    db.exec("CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END");
-    const episode = { episode: 1, totalReward: 1, steps: 1, terminated: true, truncated: false, metadataJson: "" };
+    db.exec(
+      "CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END",
+    );
+    const episode = {
+      episode: 1,
+      totalReward: 1,
+      steps: 1,
+      terminated: true,
+      truncated: false,
+      metadataJson: "",
+    };
     const bad = batch(1, 2, {
       steps: steps(1, 2),
       episodes: [{ ...episode, tsNs: "", agentId: "", workerId: "" }],
@@ -80,7 +107,12 @@ Deno.test("group: a batch that cannot be stored fails no other, nor is any of it
       store.deliver("C", 1, batch(1, 2, { steps: steps(1, 1) })),
       store.deliver("A", 1, batch(2, 3, { steps: steps(2, 1) })),
     ]);
-    assert.deepEqual(outcomes.map(({ status }) => status), ["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+    assert.deepEqual(outcomes.map(({ status }) => status), [
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+      "fulfilled",
+    ]);
     assert.deepEqual(RUNS.map((run) => store.head(run, "steps")), [3, 1, 2, 1]);
     assert.equal(store.summary("B").journalPosition, 1);
     db.exec("DROP TRIGGER refuse");
@@ -120,9 +152,16 @@ Deno.test("group: commits of a flood wait for the checkpoint when the log has it
   const limitBytes = 2 << 20;
   return withStore(async ({ store, path }) => {
     let longest = 0;
-    const observationJson = Array.from({ length: 500 }, (_, i) => JSON.stringify("x".repeat(500) + i));
+    const observationJson = Array.from(
+      { length: 500 },
+      (_, i) => JSON.stringify("x".repeat(500) + i),
+    );
     for (let i = 0; i < 200; i++) {
-      await store.deliver("A", 1, batch(i * 300_000, (i + 1) * 300_000, { steps: { n: 500, observationJson } }));
+      await store.deliver(
+        "A",
+        1,
+        batch(i * 300_000, (i + 1) * 300_000, { steps: { n: 500, observationJson } }),
+      );
       longest = Math.max(longest, Deno.statSync(`${path}-wal`).size);
     }
     assert.ok(longest < 2 * limitBytes, `${longest} bytes`);

@@ -17,22 +17,36 @@ Deno.test("ingest: a batch is stored once, its repetition is a duplicate, a late
     assert.deepEqual(store.ingest("R", 1, batch(150, 200)), { type: "gap", position: 100 });
     assert.deepEqual(store.ingest("R", 1, batch(50, 200)), { type: "gap", position: 100 });
     assert.equal(store.ingest("R", 1, batch(100, 200, { steps: steps(10, 5) })).type, "stored");
-    assert.deepEqual(readAll(store, "R", "steps").map((row) => row.seq), Array.from({ length: 15 }, (_, i) => i + 1));
+    assert.deepEqual(
+      readAll(store, "R", "steps").map((row) => row.seq),
+      Array.from({ length: 15 }, (_, i) => i + 1),
+    );
     assert.equal(store.summary("R").journalPosition, 200);
   }));
 
 Deno.test("ingest: the position and the numbering go on after a restart", () =>
   withStore((bench) => {
-    bench.store.ingest("R", 1, batch(0, 100, { steps: steps(0, 40), otherLines: 2, violations: { "step: x": 1 } }));
+    bench.store.ingest(
+      "R",
+      1,
+      batch(0, 100, { steps: steps(0, 40), otherLines: 2, violations: { "step: x": 1 } }),
+    );
     const store = bench.reopen();
     assert.deepEqual(store.ingest("R", 1, batch(0, 100, { steps: steps(0, 40) })), {
       type: "duplicate",
       position: 100,
     });
-    store.ingest("R", 1, batch(100, 150, { steps: steps(40, 3), malformedLines: 1, violations: { "step: x": 2 } }));
+    store.ingest(
+      "R",
+      1,
+      batch(100, 150, { steps: steps(40, 3), malformedLines: 1, violations: { "step: x": 2 } }),
+    );
     const { steps: count, otherLines, malformedLines, violations } = store.summary("R");
     assert.deepEqual([count, otherLines, malformedLines, violations], [43, 2, 1, { "step: x": 3 }]);
-    assert.deepEqual(readAll(store, "R", "steps").map((row) => row.observationJson), steps(0, 43).observationJson);
+    assert.deepEqual(
+      readAll(store, "R", "steps").map((row) => row.observationJson),
+      steps(0, 43).observationJson,
+    );
   }));
 
 Deno.test("ingest: attempts have positions of their own, and late records of an earlier one are stored once", () =>
@@ -84,14 +98,25 @@ Deno.test("append: records without a journal become rows like any other", () =>
     const { seq: _, attempt: __, ...record } = step!;
     store.append("R", 1, [{ ...record, agentId: "agent_2", terminated: true }], [{
       ...EMPTY_EPISODE,
-      ...{ episode: 1, totalReward: 3, steps: 5, terminated: true, truncated: false, metadataJson: "" },
+      ...{
+        episode: 1,
+        totalReward: 3,
+        steps: 5,
+        terminated: true,
+        truncated: false,
+        metadataJson: "",
+      },
       ...{ tsNs: "", agentId: "agent_2", workerId: "w" },
     }]);
     assert.deepEqual(store.read("R", "steps", 3, 10), [
       { ...step!, seq: 4, agentId: "agent_2", terminated: true },
     ]);
     const [episode] = store.read("R", "episodes", 0, 10);
-    assert.deepEqual([episode!.agentId, episode!.workerId, episode!.totalReward], ["agent_2", "w", 3]);
+    assert.deepEqual([episode!.agentId, episode!.workerId, episode!.totalReward], [
+      "agent_2",
+      "w",
+      3,
+    ]);
     assert.equal(store.summary("R").journalPosition, 10);
   }));
 
@@ -101,13 +126,21 @@ Deno.test("summary: zeros for a run that said nothing, mean reward over the last
     assert.equal(bench.store.summary("nobody").meanReward100, null);
     const episodes = Array.from({ length: 150 }, (_, i) => ({
       ...EMPTY_EPISODE,
-      ...{ episode: i, totalReward: i === 120 ? "NaN" : i, steps: 1, terminated: true, truncated: false },
+      ...{
+        episode: i,
+        totalReward: i === 120 ? "NaN" : i,
+        steps: 1,
+        terminated: true,
+        truncated: false,
+      },
       ...{ metadataJson: "", tsNs: "", agentId: "a", workerId: "" },
     }));
     bench.store.ingest("R", 1, batch(0, 10, { episodes: episodes.slice(0, 90) }));
     const store = bench.reopen();
     store.ingest("R", 1, batch(10, 20, { episodes: episodes.slice(90) }));
-    const last = episodes.slice(50).filter((e) => e.totalReward !== "NaN").map((e) => e.totalReward as number);
+    const last = episodes.slice(50).filter((e) => e.totalReward !== "NaN").map((e) =>
+      e.totalReward as number
+    );
     assert.equal(store.summary("R").meanReward100, last.reduce((a, b) => a + b) / last.length);
     assert.deepEqual(
       bench.reopen().summary("R"),

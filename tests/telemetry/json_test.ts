@@ -34,37 +34,101 @@ Deno.test("json: a step, an episode, an event and a metric are one line each", (
         episodes: [{
           ...EMPTY_EPISODE,
           ...{ episode: 7, totalReward: "-Infinity", steps: 2, terminated: true, truncated: false },
-          ...{ metadataJson: '{"k":[1]}', tsNs: "1700000000123456789", agentId: 'a"b', workerId: "w" },
+          ...{
+            metadataJson: '{"k":[1]}',
+            tsNs: "1700000000123456789",
+            agentId: 'a"b',
+            workerId: "w",
+          },
         }],
-        events: [{ kind: "checkpoint_saved", dataJson: '{"path":"c.pt"}', tsNs: "1700000000123456789" }],
+        events: [{
+          kind: "checkpoint_saved",
+          dataJson: '{"path":"c.pt"}',
+          tsNs: "1700000000123456789",
+        }],
       }),
     );
     const parsed = (kind: "steps" | "episodes" | "events" | "metrics") =>
-      jsonLines("R", kind, store.read("R", kind, 0, 10)).trimEnd().split("\n").map((line) => JSON.parse(line));
+      jsonLines("R", kind, store.read("R", kind, 0, 10)).trimEnd().split("\n").map((line) =>
+        JSON.parse(line)
+      );
     const times = { timestamp: "2023-11-14T22:13:20.123Z", ts_ns: "1700000000123456789" };
     assert.deepEqual(parsed("steps"), [
       {
-        ...{ seq: 1, run_id: "R", attempt: 2, episode_index: 0, step_index: 0, action: 0, observation: [0, 0.5] },
-        ...{ reward: 1.5, terminated: false, truncated: false, timestamp: "2023-11-14T22:13:20.000Z" },
+        ...{
+          seq: 1,
+          run_id: "R",
+          attempt: 2,
+          episode_index: 0,
+          step_index: 0,
+          action: 0,
+          observation: [0, 0.5],
+        },
+        ...{
+          reward: 1.5,
+          terminated: false,
+          truncated: false,
+          timestamp: "2023-11-14T22:13:20.000Z",
+        },
         ...{ ts_ns: "1700000000000000000", agent_id: "agent_1", render_payload: { mode: "grid" } },
       },
       {
-        ...{ seq: 2, run_id: "R", attempt: 2, episode_index: 0, step_index: 1, action: 1, observation: [1, 0.5] },
+        ...{
+          seq: 2,
+          run_id: "R",
+          attempt: 2,
+          episode_index: 0,
+          step_index: 1,
+          action: 1,
+          observation: [1, 0.5],
+        },
         ...{ reward: null, reward_text: "NaN", terminated: false, truncated: false },
-        ...{ timestamp: "2023-11-14T22:13:20.001Z", ts_ns: "1700000000001000003", agent_id: "agent_1" },
+        ...{
+          timestamp: "2023-11-14T22:13:20.001Z",
+          ts_ns: "1700000000001000003",
+          agent_id: "agent_1",
+        },
         info: { loss: 0.5 },
       },
     ]);
     assert.deepEqual(parsed("episodes"), [{
-      ...{ seq: 1, run_id: "R", attempt: 2, episode_index: 7, total_reward: null, total_reward_text: "-Infinity" },
-      ...{ steps: 2, terminated: true, truncated: false, ...times, agent_id: 'a"b', worker_id: "w" },
+      ...{
+        seq: 1,
+        run_id: "R",
+        attempt: 2,
+        episode_index: 7,
+        total_reward: null,
+        total_reward_text: "-Infinity",
+      },
+      ...{
+        steps: 2,
+        terminated: true,
+        truncated: false,
+        ...times,
+        agent_id: 'a"b',
+        worker_id: "w",
+      },
       metadata: { k: [1] },
     }]);
     assert.deepEqual(parsed("events"), [
-      { seq: 1, run_id: "R", attempt: 2, event: "checkpoint_saved", ...times, payload: { path: "c.pt" } },
+      {
+        seq: 1,
+        run_id: "R",
+        attempt: 2,
+        event: "checkpoint_saved",
+        ...times,
+        payload: { path: "c.pt" },
+      },
     ]);
     assert.deepEqual(parsed("metrics"), [
-      { seq: 1, run_id: "R", name: "loss", value: 0.5, step: 2, timestamp: "2023-11-14T22:13:20.001Z" },
+      {
+        seq: 1,
+        run_id: "R",
+        name: "loss",
+        value: 0.5,
+        step: 2,
+        timestamp: "2023-11-14T22:13:20.001Z",
+      },
     ]);
   }));
 

@@ -8,7 +8,10 @@ Deno.test("parameters: events of a source add and remove, a newer attempt's firs
   await withStore((bench) => {
     const put = (attempt: number, from: number, data: unknown) =>
       bench.store.ingest("r", attempt, batch(from, from + 10, { events: told(data) }));
-    const now = () => Object.fromEntries(bench.store.parameters("r").map((p) => [`${p.source}:${p.name}`, p.value]));
+    const now = () =>
+      Object.fromEntries(
+        bench.store.parameters("r").map((p) => [`${p.source}:${p.name}`, p.value]),
+      );
     put(1, 0, { source: "init", values: { lr: 0.1, net: { a: 1, b: 2 } } });
     put(1, 0, { source: "init", values: { lr: 9 } });
     put(1, 10, { source: "wandb", values: { "x/y": "t" } });
@@ -26,7 +29,9 @@ Deno.test("parameters: events of a source add and remove, a newer attempt's firs
 
 Deno.test("parameters: beyond the bound they are counted; a deleted run has none", async () => {
   await withStore(async ({ store }) => {
-    const many = Object.fromEntries(Array.from({ length: MAX_PARAMETERS + 3 }, (_, i) => [`p${i}`, i]));
+    const many = Object.fromEntries(
+      Array.from({ length: MAX_PARAMETERS + 3 }, (_, i) => [`p${i}`, i]),
+    );
     store.ingest("r", 1, batch(0, 10, { events: told({ source: "init", values: many }) }));
     assert.equal(store.parameters("r").length, MAX_PARAMETERS);
     assert.deepEqual(Object.values(store.summary("r").violations), [3]);

@@ -30,7 +30,13 @@ Deno.test("read: rows from memory and from SQLite are the same", () =>
           steps: rich(b * 50, 50),
           episodes: [{
             ...EMPTY_EPISODE,
-            ...{ episode: b, totalReward: b === 2 ? "Infinity" : -b, steps: 50, terminated: true, truncated: false },
+            ...{
+              episode: b,
+              totalReward: b === 2 ? "Infinity" : -b,
+              steps: 50,
+              terminated: true,
+              truncated: false,
+            },
             ...{
               metadataJson: '{"seed":1}',
               tsNs: b === 3 ? "" : `170000000000000000${b}`,
@@ -52,7 +58,9 @@ Deno.test("read: rows from memory and from SQLite are the same", () =>
 
 Deno.test("read: a reader that falls behind the ring gets the same contiguous log", () =>
   withStore(({ store }) => {
-    for (let b = 0; b < 40; b++) store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 25, 25) }));
+    for (let b = 0; b < 40; b++) {
+      store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 25, 25) }));
+    }
     const rows = readAll(store, "R", "steps", 33);
     assert.equal(rows.length, 1000);
     assert.deepEqual(rows.map((row) => row.observationJson), steps(0, 1000).observationJson);
@@ -82,7 +90,10 @@ Deno.test("read: below what is kept is out of range, and the message names the f
     db.exec("DELETE FROM steps WHERE seq <= 40; UPDATE telemetry_runs SET first_step = 41");
     db.close();
     const store = bench.reopen();
-    assert.throws(() => store.read("R", "steps", 39, 10), { code: "out_of_range", message: /from seq 41/ });
+    assert.throws(() => store.read("R", "steps", 39, 10), {
+      code: "out_of_range",
+      message: /from seq 41/,
+    });
     assert.equal(store.read("R", "steps", 40, 10)[0]!.seq, 41);
   }));
 
@@ -137,6 +148,12 @@ Deno.test("views: people with sqlite3 find rows by the run's id", () =>
     ).get();
     db.close();
     assert.deepEqual({ ...row }, {
-      ...{ seq: 2, agent_id: "agent_1", worker_id: "w-1", timestamp: "2023-11-14T22:13:20.001Z", reward: -2 },
+      ...{
+        seq: 2,
+        agent_id: "agent_1",
+        worker_id: "w-1",
+        timestamp: "2023-11-14T22:13:20.001Z",
+        reward: -2,
+      },
     });
   }));

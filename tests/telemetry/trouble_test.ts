@@ -6,7 +6,10 @@ import { until } from "../harness/wait.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
 /** They hardly get smaller by being compressed: what is deleted leaves room for what comes. */
-const LINES = Array.from({ length: 1000 }, () => JSON.stringify(crypto.getRandomValues(new Uint8Array(250)).toHex()));
+const LINES = Array.from(
+  { length: 1000 },
+  () => JSON.stringify(crypto.getRandomValues(new Uint8Array(250)).toHex()),
+);
 const text = (n: number) => LINES.slice(0, n);
 
 Deno.test("disk full: unavailable with nothing stored, and work goes on when space returns", () =>
@@ -16,7 +19,11 @@ Deno.test("disk full: unavailable with nothing stored, and work goes on when spa
     let from = 0;
     for (;;) {
       try {
-        store.ingest("R", 1, batch(from, from + 1, { steps: { n: 200, observationJson: text(200) } }));
+        store.ingest(
+          "R",
+          1,
+          batch(from, from + 1, { steps: { n: 200, observationJson: text(200) } }),
+        );
         stored.push(...text(200));
         from++;
       } catch (error) {
@@ -30,7 +37,8 @@ Deno.test("disk full: unavailable with nothing stored, and work goes on when spa
     assert.deepEqual(readAll(store, "R", "steps").map((row) => row.observationJson), stored);
     await store.delete("old");
     assert.equal(
-      store.ingest("R", 1, batch(from, from + 1, { steps: { n: 200, observationJson: text(200) } })).type,
+      store.ingest("R", 1, batch(from, from + 1, { steps: { n: 200, observationJson: text(200) } }))
+        .type,
       "stored",
     );
     assert.equal(store.writable(), true);
@@ -43,8 +51,15 @@ Deno.test("open: a file that is no database, a newer schema and a missing direct
     const open = (path: string) => () => TelemetryStore.open(path);
     const bad = `${bench.path}.bad`;
     Deno.writeTextFileSync(bad, "no database ".repeat(1000));
-    assert.throws(open(bad), { code: "unavailable", message: /is not an SQLite database/, hint: /doctor --repair/ });
-    assert.throws(open(`${bench.path}-none/x.sqlite`), { code: "unavailable", hint: /directory exists/ });
+    assert.throws(open(bad), {
+      code: "unavailable",
+      message: /is not an SQLite database/,
+      hint: /doctor --repair/,
+    });
+    assert.throws(open(`${bench.path}-none/x.sqlite`), {
+      code: "unavailable",
+      hint: /directory exists/,
+    });
     const db = new DatabaseSync(bench.path);
     db.exec("PRAGMA user_version = 99");
     db.close();
@@ -76,7 +91,11 @@ Deno.test("delete: rows, series and space go, other runs stay, and the id may be
         "R",
         1,
         batch(b, b + 1, {
-          steps: { n: 500, observationJson: text(500), infoJson: text(500).map((_, i) => `{"loss":${i}}`) },
+          steps: {
+            n: 500,
+            observationJson: text(500),
+            infoJson: text(500).map((_, i) => `{"loss":${i}}`),
+          },
           events: [{ kind: "x", dataJson: "{}", tsNs: "" }],
         }),
       );
@@ -95,14 +114,23 @@ Deno.test("delete: rows, series and space go, other runs stay, and the id may be
 Deno.test("delete: cut short by a restart, it goes on by itself", () =>
   withStore(async (bench) => {
     for (let b = 0; b < 10; b++) {
-      bench.store.ingest("R", 1, batch(b, b + 1, { steps: { n: 1000, observationJson: text(1000) } }));
+      bench.store.ingest(
+        "R",
+        1,
+        batch(b, b + 1, { steps: { n: 1000, observationJson: text(1000) } }),
+      );
     }
     const deleting = bench.store.delete("R");
     bench.reopen();
     await deleting;
     const db = new DatabaseSync(bench.path, { readOnly: true });
-    const left = db.prepare("SELECT (SELECT count(*) FROM telemetry_runs) + (SELECT count(*) FROM steps) AS n");
-    await until(() => left.get()!.n === 0, { what: "the rows to be gone", state: () => left.get() });
+    const left = db.prepare(
+      "SELECT (SELECT count(*) FROM telemetry_runs) + (SELECT count(*) FROM steps) AS n",
+    );
+    await until(() => left.get()!.n === 0, {
+      what: "the rows to be gone",
+      state: () => left.get(),
+    });
     db.close();
   }));
 
@@ -136,12 +164,15 @@ Deno.test("checkpoints: a foreign snapshot lets the log grow, which is told once
     const { store, path } = bench;
     const wal = () => Deno.statSync(`${path}-wal`).size;
     let b = 0;
-    const write = () => store.ingest("R", 1, batch(b, ++b, { steps: { n: 500, observationJson: text(500) } }));
+    const write = () =>
+      store.ingest("R", 1, batch(b, ++b, { steps: { n: 500, observationJson: text(500) } }));
     const cursors = Array.from({ length: 20 }, () => 0);
     for (let round = 0; round < 60; round++) {
       write();
       // Each a little further, all of them far behind.
-      cursors.forEach((since, c) => cursors[c] = store.read("R", "steps", since, 7).at(-1)?.seq ?? since);
+      cursors.forEach((since, c) =>
+        cursors[c] = store.read("R", "steps", since, 7).at(-1)?.seq ?? since
+      );
     }
     assert.ok(wal() < 3 * limitBytes, `${wal()} bytes beside cursors`);
     assert.deepEqual(warnings, []);
@@ -164,5 +195,7 @@ Deno.test("checkpoints: a foreign snapshot lets the log grow, which is told once
       write();
       return wal() < 3 * limitBytes;
     }, { what: "a short log again" });
-  }, { checkpoints: { mode: "inline", limitBytes, warn: (message) => void warnings.push(message) } });
+  }, {
+    checkpoints: { mode: "inline", limitBytes, warn: (message) => void warnings.push(message) },
+  });
 });

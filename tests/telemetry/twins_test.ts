@@ -4,8 +4,10 @@ import { Twins, type Verdict } from "../../src/telemetry/series/twins.ts";
 import { batch, withStore } from "./harness.ts";
 
 const EXACT = Array.from({ length: 12 }, (_, i) => 20 + 7 * Math.sin(i) + i / 3);
-const steps = (values: readonly number[], by = 128) => values.map((value, i): [number, number] => [i * by + by, value]);
-const counted = (values: readonly number[]) => values.map((value, i): [number, number] => [i, value]);
+const steps = (values: readonly number[], by = 128) =>
+  values.map((value, i): [number, number] => [i * by + by, value]);
+const counted = (values: readonly number[]) =>
+  values.map((value, i): [number, number] => [i, value]);
 const asFloat = EXACT.map(Math.fround);
 const printed = EXACT.map((value) => Number(value.toPrecision(3)));
 const fixed = EXACT.map((value) => Number(value.toFixed(2)));
@@ -26,10 +28,18 @@ Deno.test("twins: a rounded, a float32 and an equal copy are recognized by their
   assert.deepEqual(compared(steps(asFloat), steps(EXACT)), ["same", 1]);
   assert.deepEqual(compared(steps(EXACT), steps(EXACT)), ["same", 0]);
   // The float32 of 0.0003 has 16 digits, and is not more exact.
-  assert.deepEqual(compared(steps([0.0003, 0.0003]), steps([0.0003, 0.0003].map(Math.fround))), ["same", 0]);
+  assert.deepEqual(compared(steps([0.0003, 0.0003]), steps([0.0003, 0.0003].map(Math.fround))), [
+    "same",
+    0,
+  ]);
   // Repeated steps are compared in their order.
-  const repeated = steps(EXACT).map(([step, value], i): [number, number] => [i < 6 ? 64 : step, value]);
-  const rounded = repeated.map(([step, value]): [number, number] => [step, Number(value.toPrecision(3))]);
+  const repeated = steps(EXACT).map((
+    [step, value],
+    i,
+  ): [number, number] => [i < 6 ? 64 : step, value]);
+  const rounded = repeated.map((
+    [step, value],
+  ): [number, number] => [step, Number(value.toPrecision(3))]);
   assert.deepEqual(compared(repeated, rounded), ["same", 0]);
 });
 
@@ -45,7 +55,10 @@ Deno.test("twins: a source without steps is compared in order; other names need 
   assert.equal(compared(counted(printed), steps(EXACT.toReversed()))[0], "different");
   assert.deepEqual(compared(steps(printed), steps(EXACT), false), ["same", 1]);
   assert.equal(compared(steps(printed.slice(0, 3)), steps(EXACT.slice(0, 3)), false)[0], "unknown");
-  assert.equal(compared(steps([0, 0, 1, 1, 0, 1, 0]), steps([0, 0, 1, 1, 0, 1, 0]), false)[0], "unknown");
+  assert.equal(
+    compared(steps([0, 0, 1, 1, 0, 1, 0]), steps([0, 0, 1, 1, 0, 1, 0]), false)[0],
+    "unknown",
+  );
 });
 
 Deno.test("sources: names have no seed, trial, time or host", () => {
@@ -64,7 +77,10 @@ Deno.test("sources: names have no seed, trial, time or host", () => {
   assert.equal(nameBeside("loss", "s1", (name) => !taken.has(name)), "loss@tensorboard-2");
   assert.match(nameBeside("loss", "s1", () => false), /^loss@s1$/);
   assert.ok(isOneOfSeveral("eval/loss", "runs/eval_loss_train"));
-  assert.ok(!isOneOfSeveral("loss", "runs/train") && !isOneOfSeveral("loss", "") && !isOneOfSeveral("loss", "loss"));
+  assert.ok(
+    !isOneOfSeveral("loss", "runs/train") && !isOneOfSeveral("loss", "") &&
+      !isOneOfSeveral("loss", "loss"),
+  );
 });
 
 Deno.test("series: what several sources write of one metric is one series, the most exact, across restarts and attempts", () =>
@@ -78,14 +94,21 @@ Deno.test("series: what several sources write of one metric is one series, the m
       tsNs: "",
     });
     const print = (attempt: number, name: string, step: number, value: number) => {
-      bench.store.ingest("R", attempt, batch(position, position + 1, { events: [event(name, step, value)] }));
+      bench.store.ingest(
+        "R",
+        attempt,
+        batch(position, position + 1, { events: [event(name, step, value)] }),
+      );
       position++;
     };
     const file = (attempt: number, label: string, name: string, step: number, value: number) => {
       const n = (serial.get(`${attempt}${label}`) ?? 0) + 1;
       serial.set(`${attempt}${label}`, n);
       const source = { name: `/w/${label}`, label, serial: n, state: "{}" };
-      bench.store.ingest("R", attempt, { ...batch(n - 1, n, { events: [event(name, step, value)] }), source });
+      bench.store.ingest("R", attempt, {
+        ...batch(n - 1, n, { events: [event(name, step, value)] }),
+        source,
+      });
     };
     const named = () => bench.store.listSeries("R").map(({ name, points }) => [name, points]);
     EXACT.forEach((value, i) => {
@@ -96,10 +119,15 @@ Deno.test("series: what several sources write of one metric is one series, the m
       if (i === 5) bench.reopen();
     });
     assert.deepEqual(named(), [["rollout/ep_rew_mean", EXACT.length]]);
-    const values = () => bench.store.series("R", "rollout/ep_rew_mean", 0, 0, 1000).map(({ last }) => last);
+    const values = () =>
+      bench.store.series("R", "rollout/ep_rew_mean", 0, 0, 1000).map(({ last }) => last);
     assert.deepEqual(values(), EXACT);
-    assert.deepEqual(bench.store.summary("R").reportedReward, { name: "rollout/ep_rew_mean", value: EXACT.at(-1)! });
-    const sources = () => bench.store.listSources("R").map(({ name, label, copyOf }) => [name, label, copyOf !== null]);
+    assert.deepEqual(bench.store.summary("R").reportedReward, {
+      name: "rollout/ep_rew_mean",
+      value: EXACT.at(-1)!,
+    });
+    const sources = () =>
+      bench.store.listSources("R").map(({ name, label, copyOf }) => [name, label, copyOf !== null]);
     assert.deepEqual(sources(), [
       ["rollout/ep_rew_mean", "progress.csv", false],
       ["rollout/ep_rew_mean@stdout", "", true],
@@ -123,5 +151,10 @@ Deno.test("series: what several sources write of one metric is one series, the m
       print(2, "acc", i, Number((value / 30).toFixed(3)));
       file(2, "train", "metrics/acc", i, value / 30);
     });
-    assert.deepEqual(named().map(([name]) => name), ["loss", "loss@validation", "metrics/acc", "rollout/ep_rew_mean"]);
+    assert.deepEqual(named().map(([name]) => name), [
+      "loss",
+      "loss@validation",
+      "metrics/acc",
+      "rollout/ep_rew_mean",
+    ]);
   }));

@@ -14,7 +14,9 @@ const BASE = "http://127.0.0.1:8055";
 
 /** Runs `body` with a core of its own and the application on top; nothing listens. */
 function withApp(
-  body: (page: { core: PlayedEngine; app: PageApp; get: (path: string) => Promise<Response> }) => Promise<void>,
+  body: (
+    page: { core: PlayedEngine; app: PageApp; get: (path: string) => Promise<Response> },
+  ) => Promise<void>,
   options: Partial<AppOptions> = {},
 ): () => Promise<void> {
   return async () => {
@@ -41,10 +43,20 @@ async function tokenOf(app: PageApp): Promise<string> {
   return (await (await app.fetch(new Request(`${BASE}/api/session`))).json()).token;
 }
 
-function change(path: string, token: string, body: unknown = {}, headers: Record<string, string> = {}): Request {
+function change(
+  path: string,
+  token: string,
+  body: unknown = {},
+  headers: Record<string, string> = {},
+): Request {
   return new Request(BASE + path, {
     method: "POST",
-    headers: { "content-type": "application/json", "x-mosaic-token": token, origin: BASE, ...headers },
+    headers: {
+      "content-type": "application/json",
+      "x-mosaic-token": token,
+      origin: BASE,
+      ...headers,
+    },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
 }
@@ -76,11 +88,18 @@ Deno.test(
     const odd = await (await get("/api/runs?tag=odd&state=executing&limit=100")).json();
     assert.equal(odd.total, 12);
     const longest = await (await get("/api/runs?sort=-steps&limit=1")).json();
-    const others = await (await get(`/api/runs?sort=-steps&limit=3&token=${longest.next_token}`)).json();
-    assert.deepEqual(others.runs.map((r: { name: string }) => r.name), ["sweep-23", "sweep-22", "sweep-21"]);
+    const others = await (await get(`/api/runs?sort=-steps&limit=3&token=${longest.next_token}`))
+      .json();
+    assert.deepEqual(others.runs.map((r: { name: string }) => r.name), [
+      "sweep-23",
+      "sweep-22",
+      "sweep-21",
+    ]);
     // A column that only a whole run has, in the words of the command line.
     const waiting = await (await get(
-      `/api/runs?where=${encodeURIComponent("directory like '%/trainer/runs/%' and rate=0 and state=INIT")}`,
+      `/api/runs?where=${
+        encodeURIComponent("directory like '%/trainer/runs/%' and rate=0 and state=INIT")
+      }`,
     ))
       .json();
     assert.deepEqual(waiting.runs.map((r: { name: string }) => r.name), ["waits"]);
@@ -102,23 +121,43 @@ Deno.test(
     core.addEpisode(runId, 60);
     const run = await (await get(`/api/runs/${runId}`)).json();
     assert.equal(run.state, "EXECUTING");
-    assert.deepEqual(run.transitions.map((t: { to: string }) => t.to), ["INIT", "HANDSHAKE", "READY", "EXECUTING"]);
+    assert.deepEqual(run.transitions.map((t: { to: string }) => t.to), [
+      "INIT",
+      "HANDSHAKE",
+      "READY",
+      "EXECUTING",
+    ]);
     assert.deepEqual(run.heads, { steps: 100, episodes: 2, events: 0, metrics: 0 });
     const { steps } = await (await get(`/api/runs/${runId}/steps?since=30&limit=5`)).json();
     assert.deepEqual(steps.map((s: { seq: number }) => s.seq), [31, 32, 33, 34, 35]);
     assert.equal(steps[0].episode_index, 0);
     assert.equal("render_payload" in steps[0], false);
-    assert.deepEqual((await (await get(`/api/runs/${runId}/steps/31`)).json()).render_payload, { rgb: [[[1, 2, 3]]] });
+    assert.deepEqual((await (await get(`/api/runs/${runId}/steps/31`)).json()).render_payload, {
+      rgb: [[[1, 2, 3]]],
+    });
     assert.equal((await get(`/api/runs/${runId}/steps/101`)).status, 404);
     const { frames, next } = await (await get(`/api/runs/${runId}/frames?since=5&limit=2`)).json();
     assert.deepEqual(frames.map((f: { seq: number }) => f.seq), [11, 21]);
     assert.equal(next, 21);
 
     // Some workers render only how an episode ended: the frame is in the episode's metadata.
-    core.addEpisode(runId, 7, undefined, Date.now(), '{"lives":2,"render_payload":{"rgb":[[[4,5,6]]]}}');
+    core.addEpisode(
+      runId,
+      7,
+      undefined,
+      Date.now(),
+      '{"lives":2,"render_payload":{"rgb":[[[4,5,6]]]}}',
+    );
     const ofEpisodes = await (await get(`/api/runs/${runId}/frames?kind=episodes`)).json();
     assert.deepEqual(ofEpisodes, {
-      frames: [{ seq: 3, episode: 2, step: 7, reward: 7, action: null, payload: { rgb: [[[4, 5, 6]]] } }],
+      frames: [{
+        seq: 3,
+        episode: 2,
+        step: 7,
+        reward: 7,
+        action: null,
+        payload: { rgb: [[[4, 5, 6]]] },
+      }],
       ...{ next: 3, head: 3 },
     });
     assert.equal((await get(`/api/runs/${runId}/frames?kind=metrics`)).status, 400);
@@ -126,7 +165,9 @@ Deno.test(
     assert.deepEqual(episodes[0].metadata, { lives: 2 }, "lists are without pictures");
     const whole = await (await get(`/api/runs/${runId}/episodes/3`)).json();
     assert.deepEqual(whole.metadata.render_payload, { rgb: [[[4, 5, 6]]] });
-    const { series } = await (await get(`/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=4`)).json();
+    const { series } =
+      await (await get(`/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=4`))
+        .json();
     assert.deepEqual(series[0].mean, [40, 60, 7]);
     const missing = await (await get(`/api/runs/${runId}/series?name=loss`)).json();
     assert.deepEqual(missing.series[0].mean, []);
@@ -147,13 +188,16 @@ Deno.test(
     core.retry(runId);
     await Deno.writeTextFile(path.replace(/\.stdout\.log$/, ".2.stdout.log"), "second\n");
     const at = (query: string) => get(`/api/runs/${runId}/logs/stdout?${query}`);
-    const texts = (query: string) => at(query).then((r) => r.json()).then(({ text, attempt }) => [text, attempt]);
+    const texts = (query: string) =>
+      at(query).then((r) => r.json()).then(({ text, attempt }) => [text, attempt]);
     assert.deepEqual(await texts("from=0&attempt=1"), ["first\nunfinished", 1]);
     assert.deepEqual(await texts("from=0&attempt=2"), ["second\n", 2]);
     assert.deepEqual(await texts("before=6&attempt=1"), ["first\n", 1]);
     const { matches } = await (await at("q=fir&attempt=1")).json();
     assert.deepEqual(matches, [{ offset: 0, line: "first" }]);
-    for (const wrong of [0, 3]) assert.equal((await at(`from=0&attempt=${wrong}`)).status, 400, `${wrong}`);
+    for (const wrong of [0, 3]) {
+      assert.equal((await at(`from=0&attempt=${wrong}`)).status, 400, `${wrong}`);
+    }
   }),
 );
 
@@ -163,8 +207,11 @@ Deno.test(
     const row = core.addExecuting("logs");
     const lines = Array.from({ length: 30_000 }, (_, i) => `line ${i} größe`);
     await Deno.writeFile(core.logFile(row, "stdout"), JOURNAL_HEADER);
-    await Deno.writeTextFile(core.logFile(row, "stdout"), lines.join("\n") + "\nunfinished", { append: true });
-    const at = (query: string) => get(`/api/runs/${row.runId}/logs/stdout?${query}`).then((r) => r.json());
+    await Deno.writeTextFile(core.logFile(row, "stdout"), lines.join("\n") + "\nunfinished", {
+      append: true,
+    });
+    const at = (query: string) =>
+      get(`/api/runs/${row.runId}/logs/stdout?${query}`).then((r) => r.json());
     let text = "";
     for (let from = 0;;) {
       const chunk = await at(`from=${from}`);
@@ -177,7 +224,10 @@ Deno.test(
     assert.match(tail.text, /^line 29\d{3} größe\n(line 29\d{3} größe\n)*$/);
     assert.equal(tail.rest, "unfinished");
     await Deno.writeTextFile(core.logFile(row, "stdout"), "\r 50% of größe\r", { append: true });
-    assert.deepEqual(await at(`from=${tail.to}`).then(({ text, rest }) => [text, rest]), ["", " 50% of größe"]);
+    assert.deepEqual(await at(`from=${tail.to}`).then(({ text, rest }) => [text, rest]), [
+      "",
+      " 50% of größe",
+    ]);
     const before = await at(`before=${tail.from}`);
     assert.equal(before.to, tail.from);
     assert.match(before.text, /^line \d+ größe\n/);
@@ -212,7 +262,11 @@ Deno.test(
     const seqs: number[] = first.at(-1)!.data.map((s: { seq: number }) => s.seq);
     core.addEpisode(runId, 50);
     const rest = await events(await open(first.at(-1)!.id), (e) => e.id === "500");
-    seqs.push(...rest.filter((e) => e.event === "steps").flatMap((e) => e.data.map((s: { seq: number }) => s.seq)));
+    seqs.push(
+      ...rest.filter((e) => e.event === "steps").flatMap((e) =>
+        e.data.map((s: { seq: number }) => s.seq)
+      ),
+    );
     assert.deepEqual(seqs, Array.from({ length: 500 }, (_, i) => i + 1));
   }),
 );
@@ -227,7 +281,10 @@ Deno.test(
     const streams = await Promise.all(
       paths.map(async (path) => ({ path, answer: await get(`/api/runs/${runId}${path}`) })),
     );
-    const ends = streams.map(async ({ path, answer }) => ({ path, seen: await events(answer, () => false) }));
+    const ends = streams.map(async ({ path, answer }) => ({
+      path,
+      seen: await events(answer, () => false),
+    }));
     await until(() => core.activity.subscribers.following().length >= paths.length - 1, {
       what: "the streams to follow",
     });
@@ -237,9 +294,18 @@ Deno.test(
     core.addEpisode(runId, 10);
     for (const { path, seen } of await Promise.all(ends)) {
       const last = seen.at(-1)!;
-      if (path !== "/logs/stdout/live") assert.deepEqual([last.event, last.data], ["gone", { run_id: runId }], path);
-      const seqs = seen.filter((e) => e.event === "steps").flatMap((e) => e.data.map((s: { seq: number }) => s.seq));
-      if (path === "/steps/live") assert.deepEqual(seqs, Array.from({ length: 450 }, (_, i) => i + 1));
+      if (path !== "/logs/stdout/live") {
+        assert.deepEqual([last.event, last.data], ["gone", { run_id: runId }], path);
+      }
+      const seqs = seen.filter((e) => e.event === "steps").flatMap((e) =>
+        e.data.map((s: { seq: number }) => s.seq)
+      );
+      if (path === "/steps/live") {
+        assert.deepEqual(
+          seqs,
+          Array.from({ length: 450 }, (_, i) => i + 1),
+        );
+      }
     }
     const anew = await events(await get(`/api/runs/${runId}/steps/live`), (e) => e.id === "10");
     assert.equal(anew.filter((e) => e.event === "steps")[0]!.data[0].seq, 1);
@@ -257,7 +323,9 @@ Deno.test(
     const fresh = core.addExecuting("fresh");
     const executes = (e: Received) =>
       e.event === "runs" &&
-      e.data.runs.some((r: { run_id: string; state: string }) => r.run_id === fresh.runId && r.state === "EXECUTING");
+      e.data.runs.some((r: { run_id: string; state: string }) =>
+        r.run_id === fresh.runId && r.state === "EXECUTING"
+      );
     const got = await events(list, executes);
     const changes = got.filter((e) => e.event === "runs");
     assert.ok(changes.some((e) => e.data.deleted.includes(old.runId)));
@@ -365,23 +433,34 @@ Deno.test(
     const act = async (path: string, body?: unknown) => await app.fetch(change(path, token, body));
     assert.equal((await (await act(`/api/runs/${a.runId}/pause`)).json()).run.state, "PAUSED");
     assert.equal((await (await act(`/api/runs/${a.runId}/resume`)).json()).run.state, "EXECUTING");
-    assert.equal((await (await act(`/api/runs/${a.runId}/throttle`, { max_rate_hz: 5 })).json()).run.max_rate_hz, 5);
+    assert.equal(
+      (await (await act(`/api/runs/${a.runId}/throttle`, { max_rate_hz: 5 })).json()).run
+        .max_rate_hz,
+      5,
+    );
     assert.equal((await act(`/api/runs/${a.runId}/throttle`, { max_rate_hz: "fast" })).status, 400);
     assert.equal((await act(`/api/runs/${a.runId}/delete`)).status, 409);
     assert.equal((await act(`/api/runs/${a.runId}/explode`)).status, 404);
     assert.equal((await act(`/api/runs/${a.runId}/cancel`, "[]")).status, 400);
     assert.equal((await act(`/api/runs/${a.runId}/cancel`, "x".repeat(70_000))).status, 413);
-    const many = await (await act("/api/runs/actions", { action: "cancel", run_ids: [a.runId, b.runId, "ghost"] }))
+    const many = await (await act("/api/runs/actions", {
+      action: "cancel",
+      run_ids: [a.runId, b.runId, "ghost"],
+    }))
       .json();
     assert.equal(many.done, 2);
     assert.deepEqual(many.failed.map((f: { run_id: string }) => f.run_id), ["ghost"]);
     assert.equal((await (await act(`/api/runs/${a.runId}/delete`)).json()).run, null);
     assert.equal(core.registry.get(a.runId), undefined);
-    const trash = await (await app.fetch(new Request(`${BASE}/api/runs?trash=1&sort=-deleted`))).json();
+    const trash = await (await app.fetch(new Request(`${BASE}/api/runs?trash=1&sort=-deleted`)))
+      .json();
     assert.deepEqual(trash.runs.map((r: { run_id: string }) => r.run_id), [a.runId]);
     assert.equal((await (await act(`/api/runs/${a.runId}/restore`)).json()).run.run_id, a.runId);
     assert.equal((await act(`/api/runs/${a.runId}/restore`)).status, 404);
-    assert.equal((await (await act(`/api/runs/${a.runId}/delete`, { forever: true })).json()).run, null);
+    assert.equal(
+      (await (await act(`/api/runs/${a.runId}/delete`, { forever: true })).json()).run,
+      null,
+    );
     assert.equal(core.registry.known(a.runId), undefined);
   }),
 );
@@ -393,7 +472,10 @@ Deno.test(
     const token = await tokenOf(app);
     const status = async (request: Request) => (await app.fetch(request)).status;
     assert.equal(await status(new Request("http://evil.example/api/runs")), 403);
-    assert.equal(await status(new Request(`${BASE}/api/runs`, { headers: { host: "evil.example:8055" } })), 403);
+    assert.equal(
+      await status(new Request(`${BASE}/api/runs`, { headers: { host: "evil.example:8055" } })),
+      403,
+    );
     assert.equal(await status(new Request("http://localhost:8055/api/runs")), 200);
     assert.equal(await status(new Request("http://evil.example/healthz")), 200);
     const cancel = `/api/runs/${runId}/cancel`;
@@ -412,7 +494,8 @@ Deno.test(
   withApp(async ({ core, app, get }) => {
     const { runId } = core.addExecuting("seen");
     core.registry.update(runId, {
-      configJson: '{"environment":{"API_KEY":"sk-1","SEED":"1"},"x":1.0,"big":12345678901234567890}',
+      configJson:
+        '{"environment":{"API_KEY":"sk-1","SEED":"1"},"x":1.0,"big":12345678901234567890}',
     });
     const token = await tokenOf(app);
     assert.equal((await app.fetch(change(`/api/runs/${runId}/cancel`, token))).status, 403);
@@ -498,8 +581,16 @@ Deno.test(
   "series of many runs: one answer in numbers, the same as each run's own; a reader may ask, bounds are named",
   withApp(async ({ core, app, get }) => {
     const runs = [0, 1, 2].map((i) => core.addExecuting(`run-${i}`).runId);
-    for (const [i, runId] of runs.entries()) for (let e = 0; e < 90 + i; e++) core.addEpisode(runId, 1 + i);
-    core.telemetry.append(runs[1]!, 1, [], [], [1, 2].map((v) => metric({ loss: v === 1 ? NaN : v, step: v })));
+    for (const [i, runId] of runs.entries()) {
+      for (let e = 0; e < 90 + i; e++) core.addEpisode(runId, 1 + i);
+    }
+    core.telemetry.append(
+      runs[1]!,
+      1,
+      [],
+      [],
+      [1, 2].map((v) => metric({ loss: v === 1 ? NaN : v, step: v })),
+    );
     core.telemetry.append(runs[2]!, 1, [], [], [metric({ alone: 7 })]);
     core.addEpisode(core.addExecuting("another").runId, 5);
     core.telemetry.append(core.add("left-out").runId, 1, [], [], [metric({ foreign: 1 })]);
@@ -516,26 +607,40 @@ Deno.test(
     const answer = await post("series", { runs: wanted, names, buckets: 50 });
     const got = decodeSeries(await answer.arrayBuffer(), names, wanted.length);
     for (const [r, runId] of runs.entries()) {
-      const { series } = await (await get(`/api/runs/${runId}/series?name=episode_length&name=loss&buckets=50`)).json();
-      const texts = (of: unknown) => JSON.parse(JSON.stringify(of, (_, v) => Number.isNaN(v) ? "NaN" : v));
+      const { series } =
+        await (await get(`/api/runs/${runId}/series?name=episode_length&name=loss&buckets=50`))
+          .json();
+      const texts = (of: unknown) =>
+        JSON.parse(JSON.stringify(of, (_, v) => Number.isNaN(v) ? "NaN" : v));
       assert.deepEqual(names.map((_, n) => texts(got[n]![r])), series);
     }
     assert.deepEqual(got.map((of) => of[3]!.last_x), [[], []]);
     // One of very many lines: first and last point, and some between.
     const rough = decodeSeries(
-      await (await post("series", { runs, names: ["episode_length"], buckets: 4, rough: true })).arrayBuffer(),
+      await (await post("series", { runs, names: ["episode_length"], buckets: 4, rough: true }))
+        .arrayBuffer(),
       ["episode_length"],
       runs.length,
     );
     for (const [r, { first_x, last_x }] of rough[0]!.entries()) {
-      assert.deepEqual([first_x[0], last_x[0], first_x.at(-1), last_x.at(-1)], [1, 1, 90 + r, 90 + r]);
+      assert.deepEqual([first_x[0], last_x[0], first_x.at(-1), last_x.at(-1)], [
+        1,
+        1,
+        90 + r,
+        90 + r,
+      ]);
       assert.ok(last_x.length > 40 && last_x.length <= 64, String(last_x));
     }
     const { runs: lines } = await (await post("compared", { runs: wanted })).json();
     assert.deepEqual(lines.map((r: { run_id: string }) => r.run_id), runs);
 
     // What a comparison begins with: the same answers one behind the other.
-    const begin = await post("compared/first", { runs: wanted, charts: 2, buckets: 4, rough: true });
+    const begin = await post("compared/first", {
+      runs: wanted,
+      charts: 2,
+      buckets: 4,
+      rough: true,
+    });
     const messages: Uint8Array<ArrayBuffer>[] = [];
     for await (const message of sizedMessages(begin.body!)) messages.push(message.slice());
     const [comparedFirst, namesFirst, ...series] = messages;
@@ -548,16 +653,28 @@ Deno.test(
     assert.deepEqual(read(comparedFirst).runs.map(withoutRate), lines.map(withoutRate));
     assert.deepEqual(read(namesFirst), listed);
     assert.deepEqual(
-      series.map((bytes, n) => decodeSeries(bytes.buffer, [listed.names[n]!], wanted.length)[0]!.map((c) => c.last_x)),
+      series.map((bytes, n) =>
+        decodeSeries(bytes.buffer, [listed.names[n]!], wanted.length)[0]!.map((c) => c.last_x)
+      ),
       [0, 1].map(() => [...rough[0]!.map((c) => c.last_x), []]),
     );
     const badBegin = await post("compared/first", { runs, charts: 25 });
-    assert.match((await badBegin.json()).error.message, /^charts is 25; must be an integer from 1 to 24$/);
+    assert.match(
+      (await badBegin.json()).error.message,
+      /^charts is 25; must be an integer from 1 to 24$/,
+    );
 
-    const refused = async (body: unknown) => (await (await post("series", body)).json()).error.message;
+    const refused = async (body: unknown) =>
+      (await (await post("series", body)).json()).error.message;
     assert.match(await refused({ runs: [], names }), /^runs must be a list of texts/);
-    assert.match(await refused({ runs: Array(1001).fill("x"), names }), /^runs has 1001 entries; at most 1000/);
-    assert.match(await refused({ runs: Array(1000).fill("x"), names, buckets: 401 }), /^buckets is 401; .* 1 to 400$/);
+    assert.match(
+      await refused({ runs: Array(1001).fill("x"), names }),
+      /^runs has 1001 entries; at most 1000/,
+    );
+    assert.match(
+      await refused({ runs: Array(1000).fill("x"), names, buckets: 401 }),
+      /^buckets is 401; .* 1 to 400$/,
+    );
     assert.equal((await post(`runs/${runs[0]}/pause`, {})).status, 403);
   }, { authenticate: () => ({ name: "guest", readOnly: true, admin: false }) }),
 );
@@ -570,14 +687,30 @@ Deno.test(
     await Deno.writeTextFile(`${directory}/model.bin`, "weights");
     await Deno.writeTextFile(`${core.directory}/outside`, "no");
     await Deno.symlink(`${core.directory}/outside`, `${directory}/link`);
-    const artifact = { runId: row.runId, kind: "checkpoint", bytes: 7, sha256: "00", step: null, windowId: "", at: 1 };
+    const artifact = {
+      runId: row.runId,
+      kind: "checkpoint",
+      bytes: 7,
+      sha256: "00",
+      step: null,
+      windowId: "",
+      at: 1,
+    };
     assert.ok((await new Deno.Command("mkfifo", { args: [`${directory}/pipe`] }).output()).success);
-    for (const path of ["model.bin", "link", "gone.bin", "pipe"]) core.registry.putArtifact({ ...artifact, path });
+    for (const path of ["model.bin", "link", "gone.bin", "pipe"]) {
+      core.registry.putArtifact({ ...artifact, path });
+    }
     const found = await get(`/api/runs/${row.runId}/artifacts/model.bin`);
     assert.equal(await found.text(), "weights");
     assert.match(found.headers.get("content-disposition")!, /^attachment/);
     assert.equal(found.headers.get("x-content-type-options"), "nosniff");
-    const refused = { link: 403, pipe: 403, "gone.bin": 404, "registry.db": 404, "..%2foutside": 404 };
+    const refused = {
+      link: 403,
+      pipe: 403,
+      "gone.bin": 404,
+      "registry.db": 404,
+      "..%2foutside": 404,
+    };
     for (const [path, status] of Object.entries(refused)) {
       assert.equal((await get(`/api/runs/${row.runId}/artifacts/${path}`)).status, status, path);
     }
@@ -594,17 +727,34 @@ Deno.test(
     const row = core.addExecuting("films");
     const { directory } = core.detail(row);
     Deno.mkdirSync(`${directory}/videos`, { recursive: true });
-    const artifact = { runId: row.runId, kind: "video", bytes: 1000, sha256: "", step: null, windowId: "", at: 1 };
-    const files = { "videos/a.mp4": MP4, "videos/page.mp4": new TextEncoder().encode("<script>alert(1)</script>") };
+    const artifact = {
+      runId: row.runId,
+      kind: "video",
+      bytes: 1000,
+      sha256: "",
+      step: null,
+      windowId: "",
+      at: 1,
+    };
+    const files = {
+      "videos/a.mp4": MP4,
+      "videos/page.mp4": new TextEncoder().encode("<script>alert(1)</script>"),
+    };
     for (const [path, bytes] of Object.entries(files)) {
       Deno.writeFileSync(`${directory}/${path}`, bytes);
       core.registry.putArtifact({ ...artifact, path });
     }
     const ask = async (path: string, headers: Record<string, string> = {}, method = "GET") =>
-      await app.fetch(new Request(`${BASE}/api/runs/${row.runId}/artifacts/${path}`, { headers, method }));
+      await app.fetch(
+        new Request(`${BASE}/api/runs/${row.runId}/artifacts/${path}`, { headers, method }),
+      );
     const sized = async (headers: Record<string, string>) => {
       const found = await ask("videos/a.mp4", headers);
-      return [found.status, found.headers.get("content-range"), (await found.arrayBuffer()).byteLength];
+      return [
+        found.status,
+        found.headers.get("content-range"),
+        (await found.arrayBuffer()).byteLength,
+      ];
     };
     const whole = await ask("videos/a.mp4");
     const etag = whole.headers.get("etag")!;
@@ -620,11 +770,23 @@ Deno.test(
     for (const range of ["bytes=0-1,5-6", "lines=0-1", "bytes=9-3", "bytes=-"]) {
       assert.deepEqual(await sized({ range }), [200, null, 1000], range);
     }
-    assert.deepEqual(await sized({ range: "bytes=0-0", "if-range": etag }), [206, "bytes 0-0/1000", 1]);
-    assert.deepEqual(await sized({ range: "bytes=0-0", "if-range": '"another"' }), [200, null, 1000]);
+    assert.deepEqual(await sized({ range: "bytes=0-0", "if-range": etag }), [
+      206,
+      "bytes 0-0/1000",
+      1,
+    ]);
+    assert.deepEqual(await sized({ range: "bytes=0-0", "if-range": '"another"' }), [
+      200,
+      null,
+      1000,
+    ]);
     assert.equal((await ask("videos/a.mp4", { "if-none-match": etag })).status, 304);
     const head = await ask("videos/a.mp4", { range: "bytes=0-9" }, "HEAD");
-    assert.deepEqual([head.status, head.headers.get("content-length"), head.body], [206, "10", null]);
+    assert.deepEqual([head.status, head.headers.get("content-length"), head.body], [
+      206,
+      "10",
+      null,
+    ]);
     const disguised = await ask("videos/page.mp4");
     assert.equal(disguised.headers.get("content-type"), "application/octet-stream");
     assert.match(disguised.headers.get("content-disposition")!, /^attachment/);
@@ -648,7 +810,13 @@ Deno.test(
     Deno.symlinkSync(`${core.directory}/b.mp4`, `${cwd}/link.mp4`);
     Deno.symlinkSync(core.directory, `${cwd}/up`);
     const answers = {
-      ...{ "videos/a.mp4": 200, "model.pt": 200, "link.mp4": 403, "up/b.mp4": 403, "../b.mp4": 403 },
+      ...{
+        "videos/a.mp4": 200,
+        "model.pt": 200,
+        "link.mp4": 403,
+        "up/b.mp4": 403,
+        "../b.mp4": 403,
+      },
       ...{ "gone.mp4": 404, "videos": 403 },
     };
     for (const [name, status] of Object.entries(answers)) {
@@ -695,7 +863,11 @@ Deno.test(
   "texts and histograms are found from the newest event back; a moment is the steps of an episode",
   withApp(async ({ core, get }) => {
     const { runId } = core.addExecuting("tells");
-    const event = (kind: string, data: unknown) => ({ kind, dataJson: JSON.stringify(data), tsNs: "" });
+    const event = (kind: string, data: unknown) => ({
+      kind,
+      dataJson: JSON.stringify(data),
+      tsNs: "",
+    });
     core.record(runId, [
       event("text", { tag: "notes", text: "<b>", global_step: 5 }),
       event("heartbeat", {}),
@@ -707,11 +879,17 @@ Deno.test(
       { seq: 1, kind: "text", tag: "notes", step: 5 },
     ]);
     assert.equal(from, 1);
-    assert.deepEqual((await (await get(`/api/runs/${runId}/media_events?before=3`)).json()).events.length, 1);
+    assert.deepEqual(
+      (await (await get(`/api/runs/${runId}/media_events?before=3`)).json()).events.length,
+      1,
+    );
     for (let n = 0; n < 5; n++) core.addEpisode(runId, 4, undefined, 1_800_000_000_000 + n * 1000);
     const moment = await (await get(`/api/runs/${runId}/moment?episode=3`)).json();
     assert.deepEqual([moment.episode, moment.step_seq], [2, 9]);
-    assert.equal((await (await get(`/api/runs/${runId}/moment?at=${1_800_000_000_500}`)).json()).step_seq, 4);
+    assert.equal(
+      (await (await get(`/api/runs/${runId}/moment?at=${1_800_000_000_500}`)).json()).step_seq,
+      4,
+    );
   }),
 );
 
@@ -719,10 +897,14 @@ Deno.test(
   "evaluations: their summary is shown, of other runs there is none",
   withApp(async ({ core, get }) => {
     const run = core.addExecuting("eval", { baseDir: "evals" });
-    const summary = async ({ runId }: { runId: string }) => await (await get(`/api/runs/${runId}/eval`)).json();
+    const summary = async ({ runId }: { runId: string }) =>
+      await (await get(`/api/runs/${runId}/eval`)).json();
     assert.deepEqual(await summary(run), { summary: null });
     const { directory } = core.detail(run);
-    await Deno.writeTextFile(`${directory}/eval_summary.json`, '{"episodes": 3, "avg_return": NaN}');
+    await Deno.writeTextFile(
+      `${directory}/eval_summary.json`,
+      '{"episodes": 3, "avg_return": NaN}',
+    );
     assert.deepEqual(await summary(run), { summary: { episodes: 3, avg_return: null } });
     assert.equal((await (await get(`/api/runs/${run.runId}`)).json()).base_dir, "evals");
     await Deno.remove(`${directory}/eval_summary.json`);
@@ -765,13 +947,19 @@ Deno.test(
   withApp(async ({ core, app, get }) => {
     core.addMany("run-", 300);
     const asked = (path: string, accepts: string) =>
-      app.fetch(new Request(`${BASE}${path}`, { headers: accepts === "" ? {} : { "accept-encoding": accepts } }));
+      app.fetch(
+        new Request(`${BASE}${path}`, {
+          headers: accepts === "" ? {} : { "accept-encoding": accepts },
+        }),
+      );
     const plain = await (await get("/api/runs?limit=300")).text();
     const answer = await asked("/api/runs?limit=300", "gzip, br");
     assert.equal(answer.headers.get("content-encoding"), "gzip");
     const packed = await answer.bytes();
     assert.ok(packed.length * 10 < plain.length, `${packed.length} of ${plain.length} bytes`);
-    const unpacked = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")));
+    const unpacked = new Response(
+      new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")),
+    );
     assert.equal((await unpacked.json()).runs.length, 300);
     assert.equal((await get("/api/runs")).headers.get("content-encoding"), null);
     const refused = await asked("/api/runs/none", "gzip");

@@ -1,6 +1,12 @@
 /** Arithmetic of the page's charts and table, without a browser. */
 import assert from "node:assert/strict";
-import { groupOrder, groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/series/groups.ts";
+import {
+  groupOrder,
+  groupsOf,
+  spreadOf,
+  together,
+  withoutSeed,
+} from "../../src/telemetry/series/groups.ts";
 import type { SeriesColumns } from "../../src/ui/api/page_json.ts";
 import { type ChartStyle, type DataSet, linesOf } from "../../src/ui/client/charts/chart_lines.ts";
 import {
@@ -26,13 +32,19 @@ Deno.test("chart: x always ascends, a smoothed line starts where its values do, 
   assert.ok(xs.every((x, i) => i === 0 || x > xs[i - 1]!), String(xs));
   const day = Date.UTC(2025, 0, 1) / 1000;
   const together = ascending([day, day, day, day + 0.01]);
-  assert.ok(together[2]! < day + 0.001 && together[3] === day + 0.01, "points of one time stay there");
-  assert.deepEqual(smooth([4, 4, null, 8], 0.9).map((y) => y === null ? null : Math.round(y * 1e9) / 1e9), [
-    4,
-    4,
-    null,
-    8,
-  ]);
+  assert.ok(
+    together[2]! < day + 0.001 && together[3] === day + 0.01,
+    "points of one time stay there",
+  );
+  assert.deepEqual(
+    smooth([4, 4, null, 8], 0.9).map((y) => y === null ? null : Math.round(y * 1e9) / 1e9),
+    [
+      4,
+      4,
+      null,
+      8,
+    ],
+  );
 });
 
 Deno.test("chart: over another metric a point lies where that one was at its step, or at its time", () => {
@@ -46,7 +58,10 @@ Deno.test("chart: over another metric a point lies where that one was at its ste
   assert.deepEqual([timed.over, timed.last], [[100, 300], [8, 7]]);
   // The newest is told, wherever it lies.
   const falling = series("lr", [1, 2], [0, 30], [0.5, 0.1]);
-  assert.deepEqual([lastOf(overOther(series("loss", [1, 2], [0, 30], [5, "NaN"]), falling)), lastOf(timed)], [5, 7]);
+  assert.deepEqual([
+    lastOf(overOther(series("loss", [1, 2], [0, 30], [5, "NaN"]), falling)),
+    lastOf(timed),
+  ], [5, 7]);
   assert.equal(lastOf(overOther(series("loss", [1, 2], [0, 30], [5, 3]), falling)), 3);
   assert.deepEqual(overOther(loss, undefined).over, []);
 });
@@ -56,17 +71,35 @@ Deno.test("chart: a part of the time axis holds the points of the buckets that r
   assert.deepEqual(pointsBetween([0, 1, 90, 91], single, 0.5, 90), [2, 3]);
   assert.equal(pointsBetween([0, 1, 90, 91], single, 10, 80), undefined);
   // Of several points, some may lie anywhere since the bucket before.
-  assert.deepEqual(pointsBetween([1, 90], { first_x: [1, 11], last_x: [10, 20] }, 10, 80), [11, 20]);
+  assert.deepEqual(pointsBetween([1, 90], { first_x: [1, 11], last_x: [10, 20] }, 10, 80), [
+    11,
+    20,
+  ]);
   assert.equal(pointsBetween([1, 90], { first_x: [1, 11], last_x: [10, 20] }, 91, 95), undefined);
-  // Over another metric, which falls again: the second bucket's points lie between 90 and 5, the third's between 5 and 50.
-  assert.deepEqual(pointsBetween([5, 50, 90], { first_x: [11, 21, 1], last_x: [20, 30, 10] }, 60, 80), [1, 20]);
-  assert.deepEqual(pointsBetween([5, 50, 90], { first_x: [11, 21, 10], last_x: [20, 30, 10] }, 60, 80), [11, 20]);
+  // Over another metric, which falls again: the second bucket's points lie between 90 and 5, the
+  // third's between 5 and 50.
+  assert.deepEqual(
+    pointsBetween([5, 50, 90], { first_x: [11, 21, 1], last_x: [20, 30, 10] }, 60, 80),
+    [1, 20],
+  );
+  assert.deepEqual(
+    pointsBetween([5, 50, 90], { first_x: [11, 21, 10], last_x: [20, 30, 10] }, 60, 80),
+    [11, 20],
+  );
   assert.equal(pointsBetween([], { first_x: [], last_x: [] }, 0, 1), undefined);
 });
 
 Deno.test("groups: names lose their seed, parameters their sameness; a version stays", () => {
   assert.deepEqual(
-    ["ppo-cartpole-seed3", "ppo_cartpole_s3", "ppo-3", "CartPole-v1", "seed 4", "lr0.003-seed1", "ppo.3"].map(
+    [
+      "ppo-cartpole-seed3",
+      "ppo_cartpole_s3",
+      "ppo-3",
+      "CartPole-v1",
+      "seed 4",
+      "lr0.003-seed1",
+      "ppo.3",
+    ].map(
       withoutSeed,
     ),
     ["ppo-cartpole", "ppo_cartpole", "ppo", "CartPole-v1", "seed 4", "lr0.003", "ppo"],
@@ -81,7 +114,10 @@ Deno.test("groups: names lose their seed, parameters their sameness; a version s
   const run = (lr: number, seed: number) => ({
     name: "a",
     tags: [],
-    parameters: [{ name: "lr", value: lr }, { name: "optim.seed", value: seed }, { name: "env", value: "x" }],
+    parameters: [{ name: "lr", value: lr }, { name: "optim.seed", value: seed }, {
+      name: "env",
+      value: "x",
+    }],
   });
   const runs = [run(0.1, 1), run(0.1, 2), run(0.2, 1)];
   assert.deepEqual(groupsOf(runs, "parameters"), ["lr=0.1", "lr=0.1", "lr=0.2"]);
@@ -110,7 +146,10 @@ Deno.test("groups: curves over other x are one, with the number of runs that hav
   assert.deepEqual([low[0], middle[0], high[0], count[0]], [0, 5, 10, 2]);
   for (const place of [40, 75]) {
     const i = at(place);
-    assert.ok(Math.abs(low[i]! - x[i]!) < 1e-9 && Math.abs(high[i]! - (10 + x[i]!)) < 1e-9, "straight between points");
+    assert.ok(
+      Math.abs(low[i]! - x[i]!) < 1e-9 && Math.abs(high[i]! - (10 + x[i]!)) < 1e-9,
+      "straight between points",
+    );
     assert.equal(count[i], 2);
   }
   for (const place of [55, 65, 90]) {
@@ -122,14 +161,19 @@ Deno.test("groups: curves over other x are one, with the number of runs that hav
 
 Deno.test("groups: spreads as textbooks have them", () => {
   const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-3, `${a} is not ${b}`);
-  assert.deepEqual(spreadOf(Array(12).fill(192.71), "sd"), { middle: 192.71, low: 192.71, high: 192.71 });
+  assert.deepEqual(spreadOf(Array(12).fill(192.71), "sd"), {
+    middle: 192.71,
+    low: 192.71,
+    high: 192.71,
+  });
   near(spreadOf([1, 2, 3, 4], "sd").high, 2.5 + 1.29099);
   near(spreadOf([1, 2, 3, 4], "ci95").high, 2.5 + 3.182 * 1.29099 / 2);
   assert.equal(spreadOf([0, 1, 2, 3, 4, 5, 6, 100], "iqm").middle, 3.5);
   near(spreadOf([1, 2, 6], "iqm").middle, (0.25 * 1 + 2 + 0.25 * 6) / 1.5);
   const { low, middle, high } = spreadOf([3, 5, 8, 13, 21], "iqm");
   assert.ok(low >= 3 && low < middle && middle < high && high <= 21);
-  // Every draw of as many may be any of them: also of four, where a poor row of numbers would only reorder them.
+  // Every draw of as many may be any of them: also of four, where a poor row of numbers would only
+  // reorder them.
   const four = spreadOf([1, 2, 3, 4], "iqm");
   assert.ok(four.low < 2 && four.high > 3, JSON.stringify(four));
   assert.deepEqual(spreadOf([7], "ci95"), { middle: 7, low: 7, high: 7 });
@@ -147,11 +191,14 @@ Deno.test("groups: the bootstrap by ranks is as wide as one that draws values", 
     state = state * 48271 % 2147483647;
     return values[Math.floor(state / 2147483647 * values.length)]!;
   };
-  const means = Array.from({ length: 4000 }, () => middleHalf(values.map(draw))).sort((a, b) => a - b);
+  const means = Array.from({ length: 4000 }, () => middleHalf(values.map(draw))).sort((a, b) =>
+    a - b
+  );
   const [low, high] = [means[100]!, means[3899]!];
   const found = spreadOf(values, "iqm");
   assert.ok(Math.abs(found.middle - middleHalf(values)) < 1e-9);
-  const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 0.12 * (high - low), `${a} is not near ${b}`);
+  const near = (a: number, b: number) =>
+    assert.ok(Math.abs(a - b) < 0.12 * (high - low), `${a} is not near ${b}`);
   near(found.low, low);
   near(found.high, high);
 });
@@ -164,14 +211,31 @@ function points(runId: string, values: number[], more: Partial<DataSet> = {}): D
   return {
     ...{ runId, label: runId, color: "#000000", startedAt: 0 },
     columns: {
-      ...{ name: "a", first_x: x, last_x: x, min: values, max: values, mean: values, last: values, at: x },
+      ...{
+        name: "a",
+        first_x: x,
+        last_x: x,
+        min: values,
+        max: values,
+        mean: values,
+        last: values,
+        at: x,
+      },
       ...{ count: values.map(() => 1), step: none, attempt: none, overwritten: no, damaged: no },
     },
     ...more,
   };
 }
 const STYLE: ChartStyle = {
-  ...{ x: "index", smoothing: 0.6, log: false, logX: false, band: "sd", overwritten: true, hidden: [] },
+  ...{
+    x: "index",
+    smoothing: 0.6,
+    log: false,
+    logX: false,
+    band: "sd",
+    overwritten: true,
+    hidden: [],
+  },
 };
 
 Deno.test("chart: the legend of a group tells the end of its curve, of the runs that are that long", () => {
@@ -202,7 +266,10 @@ Deno.test("chart: a line of a crowd goes through the extremes and the last value
   });
   assert.deepEqual(linesOf(crowd, { ...STYLE, smoothing: 0 }, "")[0]!.table[4], [1, -7, 40, 11]);
   // Where a band shows the extremes, the line stays the mean.
-  assert.deepEqual(linesOf(crowd.slice(0, 2), { ...STYLE, smoothing: 0 }, "")[0]!.table[4], rows.mean);
+  assert.deepEqual(
+    linesOf(crowd.slice(0, 2), { ...STYLE, smoothing: 0 }, "")[0]!.table[4],
+    rows.mean,
+  );
 });
 
 Deno.test("chart: what came since is joined to the buckets that are here; everything is asked for when they no longer fit", () => {
@@ -210,7 +277,9 @@ Deno.test("chart: what came since is joined to the buckets that are here; everyt
   const part = (from: number, to: number) =>
     ({
       name: "a",
-      ...Object.fromEntries(Object.entries(all).flatMap(([k, v]) => Array.isArray(v) ? [[k, v.slice(from, to)]] : [])),
+      ...Object.fromEntries(
+        Object.entries(all).flatMap(([k, v]) => Array.isArray(v) ? [[k, v.slice(from, to)]] : []),
+      ),
     }) as SeriesColumns;
   const have = haveOf(part(0, 4), 100);
   assert.deepEqual(have, [4, 1]);

@@ -6,58 +6,78 @@ import { violations } from "./axe.ts";
 import { fromMenu, inBrowser, liveRun, points, ticks } from "./in_browser.ts";
 
 /** A GIF of one pixel. */
-const GIF = Uint8Array.from(atob("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"), (c) => c.charCodeAt(0));
+const GIF = Uint8Array.from(
+  atob("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"),
+  (c) => c.charCodeAt(0),
+);
 
-inBrowser("a chart draws, moves and zooms; pause, resume and cancel by click", async ({ core, page, base }) => {
-  const live = liveRun(core);
-  await page.goto(`${base}/runs/${live.runId}`);
-  await page.locator("[data-series=episode_reward] canvas").waitFor();
-  const before = await until(() => points(page, "episode_reward"), { what: "points in the chart" });
-  core.addEpisode(live.runId, 120);
-  await until(async () => await points(page, "episode_reward") > before, { what: "the chart to move" });
-  const all = await points(page, "episode_reward");
-  await fromMenu(page.locator("[data-series=episode_reward]"), "Zoom into the last half");
-  await until(async () => await points(page, "episode_reward") < all, { what: "the zoom to apply" });
-  await page.getByRole("button", { name: "Pause", exact: true }).click();
-  await page.locator(".run-title .chip[data-state=PAUSED]").waitFor();
-  await page.getByRole("button", { name: "Resume" }).click();
-  await page.locator(".run-title .chip[data-state=EXECUTING]").waitFor();
-  await page.getByRole("button", { name: "Cancel", exact: true }).click();
-  await page.getByRole("button", { name: "Cancel it" }).click();
-  await page.locator(".run-title .chip[data-state=CANCELLED]").waitFor();
-  assert.equal(core.registry.require(live.runId).state, "CANCELLED");
-});
+inBrowser(
+  "a chart draws, moves and zooms; pause, resume and cancel by click",
+  async ({ core, page, base }) => {
+    const live = liveRun(core);
+    await page.goto(`${base}/runs/${live.runId}`);
+    await page.locator("[data-series=episode_reward] canvas").waitFor();
+    const before = await until(() => points(page, "episode_reward"), {
+      what: "points in the chart",
+    });
+    core.addEpisode(live.runId, 120);
+    await until(async () => await points(page, "episode_reward") > before, {
+      what: "the chart to move",
+    });
+    const all = await points(page, "episode_reward");
+    await fromMenu(page.locator("[data-series=episode_reward]"), "Zoom into the last half");
+    await until(async () => await points(page, "episode_reward") < all, {
+      what: "the zoom to apply",
+    });
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.locator(".run-title .chip[data-state=PAUSED]").waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.locator(".run-title .chip[data-state=EXECUTING]").waitFor();
+    await page.getByRole("button", { name: "Cancel", exact: true }).click();
+    await page.getByRole("button", { name: "Cancel it" }).click();
+    await page.locator(".run-title .chip[data-state=CANCELLED]").waitFor();
+    assert.equal(core.registry.require(live.runId).state, "CANCELLED");
+  },
+);
 
-inBrowser("seeds as one curve: groups fold, tell their runs, and are in the address", async ({ core, page, base }) => {
-  const runs = ["ppo-seed1", "ppo-seed2", "dqn-seed1", ...Array.from({ length: 12 }, (_, i) => `sac-seed${i}`)]
-    .map((name) => core.addExecuting(name));
-  for (const [i, { runId }] of runs.entries()) core.addEpisodes(runId, 10 + i, 5);
-  await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
-  const chart = page.locator("[data-series=episode_reward]");
-  await until(async () => await chart.locator(".legend > button").count() === runs.length, {
-    what: "a line of each run",
-  });
-  await page.getByLabel("Group by").selectOption("name");
-  await chart.locator(".legend", { hasText: "sac (12 runs)" }).waitFor();
-  assert.equal(await chart.locator(".legend > button").count(), 3);
-  await page.getByLabel("Band").selectOption("minmax");
-  assert.match(page.url(), /[?&]group=name/);
-  assert.match(page.url(), /[?&]band=minmax/);
-  await chart.scrollIntoViewIfNeeded();
-  const box = (await chart.locator(".u-over").boundingBox())!;
-  await page.mouse.move(box.x + 5, box.y + 20);
-  await page.locator(".tip", { hasText: "12 runs" }).waitFor();
-  // The shorter runs of the group are over before its last episode.
-  await page.mouse.move(box.x + box.width - 2, box.y + 20);
-  await page.locator(".tip", { hasText: /, 1 run\b/ }).waitFor();
-  const group = page.getByRole("button", { name: "ppo", exact: true });
-  assert.equal(await group.getAttribute("aria-expanded"), "false");
-  await group.click();
-  await page.locator("tbody").getByRole("link", { name: "ppo-seed2" }).waitFor();
-  await page.reload();
-  await chart.locator(".legend", { hasText: "sac (12 runs)" }).waitFor();
-  assert.deepEqual(await violations(page), []);
-});
+inBrowser(
+  "seeds as one curve: groups fold, tell their runs, and are in the address",
+  async ({ core, page, base }) => {
+    const runs = [
+      "ppo-seed1",
+      "ppo-seed2",
+      "dqn-seed1",
+      ...Array.from({ length: 12 }, (_, i) => `sac-seed${i}`),
+    ]
+      .map((name) => core.addExecuting(name));
+    for (const [i, { runId }] of runs.entries()) core.addEpisodes(runId, 10 + i, 5);
+    await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
+    const chart = page.locator("[data-series=episode_reward]");
+    await until(async () => await chart.locator(".legend > button").count() === runs.length, {
+      what: "a line of each run",
+    });
+    await page.getByLabel("Group by").selectOption("name");
+    await chart.locator(".legend", { hasText: "sac (12 runs)" }).waitFor();
+    assert.equal(await chart.locator(".legend > button").count(), 3);
+    await page.getByLabel("Band").selectOption("minmax");
+    assert.match(page.url(), /[?&]group=name/);
+    assert.match(page.url(), /[?&]band=minmax/);
+    await chart.scrollIntoViewIfNeeded();
+    const box = (await chart.locator(".u-over").boundingBox())!;
+    await page.mouse.move(box.x + 5, box.y + 20);
+    await page.locator(".tip", { hasText: "12 runs" }).waitFor();
+    // The shorter runs of the group are over before its last episode.
+    await page.mouse.move(box.x + box.width - 2, box.y + 20);
+    await page.locator(".tip", { hasText: /, 1 run\b/ }).waitFor();
+    const group = page.getByRole("button", { name: "ppo", exact: true });
+    assert.equal(await group.getAttribute("aria-expanded"), "false");
+    await group.click();
+    await page.locator("tbody").getByRole("link", { name: "ppo-seed2" }).waitFor();
+    await page.reload();
+    await chart.locator(".legend", { hasText: "sac (12 runs)" }).waitFor();
+    assert.deepEqual(await violations(page), []);
+  },
+);
 
 inBrowser(
   "a crowd of runs: thin lines with a name where one points; zoom redraws at once; all of it by its address",
@@ -66,7 +86,10 @@ inBrowser(
     for (const [i, { runId }] of runs.entries()) core.addEpisodes(runId, 40, 1 + i);
     const address = `${base}/compare?runs=${[...runs.map((r) => r.runId), "01NOSUCH"].join()}`;
     const asked: string[] = [];
-    page.on("request", (r) => /\/api\/(series|compared|runs\?|runs\/[^/]+$)/.test(r.url()) && asked.push(r.url()));
+    page.on(
+      "request",
+      (r) => /\/api\/(series|compared|runs\?|runs\/[^/]+$)/.test(r.url()) && asked.push(r.url()),
+    );
     // Without ticks nothing is read again while requests are counted.
     await page.route("**/api/live?*", (route) => route.abort());
     await page.goto(`${address}&smoothing=0`);
@@ -76,8 +99,13 @@ inBrowser(
     // However many runs there are.
     assert.ok(asked.length < 12, asked.join("\n"));
     const of = (path: string) => asked.filter((url) => url.endsWith(path)).length;
-    // The first script asks; the program takes the answers, and asks for names itself only because a run is gone.
-    assert.deepEqual([of("/api/compared/first"), of("/api/compared"), of("/api/series/names")], [1, 0, 1]);
+    // The first script asks; the program takes the answers, and asks for names itself only because
+    // a run is gone.
+    assert.deepEqual([of("/api/compared/first"), of("/api/compared"), of("/api/series/names")], [
+      1,
+      0,
+      1,
+    ]);
     asked.length = 0;
     await page.goto(`${address.slice(0, address.lastIndexOf(","))}&smoothing=0`);
     for (const name of ["episode_reward", "episode_length", "reward"]) {
@@ -95,12 +123,20 @@ inBrowser(
     for (const name of ["episode_reward", "episode_length", "reward"]) {
       await page.locator(`[data-series=${name}] canvas`).first().waitFor();
     }
-    assert.deepEqual([of("/api/compared"), of("/api/series/names"), of("/api/series")], [0, 0, 1], asked.join("\n"));
+    assert.deepEqual(
+      [of("/api/compared"), of("/api/series/names"), of("/api/series")],
+      [0, 0, 1],
+      asked.join("\n"),
+    );
     await page.route("**/api/compared/first", (route) => route.abort());
     asked.length = 0;
     await page.reload();
     await page.locator("[data-series=reward] canvas").first().waitFor();
-    assert.deepEqual([of("/api/compared"), of("/api/series/names"), of("/api/series")], [1, 1, 3], asked.join("\n"));
+    assert.deepEqual(
+      [of("/api/compared"), of("/api/series/names"), of("/api/series")],
+      [1, 1, 3],
+      asked.join("\n"),
+    );
     await page.unroute("**/api/compared/first");
     await page.unroute("**/api/live?*");
     await page.goto(`${address}&smoothing=0`);
@@ -110,7 +146,8 @@ inBrowser(
     const box = (await over.boundingBox())!;
     await page.mouse.move(box.x + box.width / 2, box.y + 2);
     await page.mouse.move(box.x + box.width / 2, box.y + 8);
-    await chart.locator(".legend", { hasText: /^ppo-lr\d-seed4\d \d+ at episode (19|2\d)$/ }).waitFor();
+    await chart.locator(".legend", { hasText: /^ppo-lr\d-seed4\d \d+ at episode (19|2\d)$/ })
+      .waitFor();
     // The other chart over episodes names the same run.
     const named = (await chart.locator(".legend").textContent())!.split(" ")[0]!;
     await page.locator("[data-series=episode_length] .legend", { hasText: named }).waitFor();
@@ -118,7 +155,9 @@ inBrowser(
     assert.equal(await chart.locator(".figures tbody tr").count(), 45);
     await fromMenu(chart, "Table of Episode reward");
     await fromMenu(chart, "Zoom into the last half");
-    await until(async () => await chart.getAttribute("aria-busy") === null, { what: "the points of the zoom" });
+    await until(async () => await chart.getAttribute("aria-busy") === null, {
+      what: "the points of the zoom",
+    });
     const view = () => chart.locator(".plot").getAttribute("data-view");
     const zoomed = await view();
     assert.match(zoomed!, /^2\d,40$/);
@@ -127,7 +166,9 @@ inBrowser(
     await page.getByRole("button", { name: "ppo-lr1", exact: true }).click();
     await page.locator("details.section summary", { hasText: "Pinned" }).waitFor();
     const link = page.url();
-    for (const part of ["zoom=episode_reward", "pin=episode_reward", "group=name", "open=ppo-lr1"]) {
+    for (
+      const part of ["zoom=episode_reward", "pin=episode_reward", "group=name", "open=ppo-lr1"]
+    ) {
       assert.ok(link.includes(part), `${part} is missing in ${link.slice(-200)}`);
     }
     assert.deepEqual(await violations(page), []);
@@ -140,74 +181,85 @@ inBrowser(
     await page.goto(all);
     await page.locator("details.section:not([open]) summary", { hasText: "Pinned" }).waitFor();
     await page.locator("tbody").getByRole("link", { name: "ppo-lr1-seed1", exact: true }).waitFor();
-    // One's own pins are not on top of what a link shows, and come with an address that says nothing of charts.
+    // One's own pins are not on top of what a link shows, and come with an address that says
+    // nothing of charts.
     await page.evaluate(() => localStorage.setItem("mosaic-pinned", '["reward"]'));
     await page.goto(`${address}&smoothing=0`);
     await chart.locator("canvas").first().waitFor();
     assert.equal(await page.locator("details.section").count(), 0);
     await page.goto(address);
     await page.locator("details.section summary", { hasText: "Pinned" }).waitFor();
-    await until(() => page.url().includes("pin=reward"), { what: "what one sees to be in the address" });
+    await until(() => page.url().includes("pin=reward"), {
+      what: "what one sees to be in the address",
+    });
   },
 );
 
-inBrowser("charts by keyboard: cursor, zoom, and the table behind; ? tells the keys", async ({ core, page, base }) => {
-  const live = liveRun(core);
-  await page.goto(`${base}/runs/${live.runId}`);
-  const chart = page.locator("[data-series=episode_reward]");
-  await until(async () => await points(page, "episode_reward") === 40, { what: "all points" });
-  await chart.getByRole("img").focus();
-  await page.keyboard.press("Home");
-  await chart.locator(".readout", { hasText: "at episode 1" }).waitFor();
-  await page.keyboard.press("Shift+ArrowRight");
-  await chart.locator(".readout", { hasText: "at episode 11" }).waitFor();
-  await page.keyboard.press("b");
-  const rows = chart.getByRole("region", { name: "Table of Episode reward" }).locator("tbody tr");
-  assert.equal(await rows.count(), 40);
-  assert.match(await rows.nth(10).textContent() ?? "", /^11/);
-  await page.keyboard.press("+");
-  await until(async () => await points(page, "episode_reward") < 25, { what: "the zoom" });
-  await until(async () => await rows.count() < 25, { what: "the table to follow" });
-  assert.deepEqual(await violations(page), []);
-  await page.keyboard.press("-");
-  await until(async () => await points(page, "episode_reward") === 40, { what: "all points again" });
-  await page.keyboard.press("?");
-  await page.getByRole("dialog", { name: "Keys" }).waitFor();
-  assert.deepEqual(await violations(page), []);
-  await page.keyboard.press("Escape");
-  await page.keyboard.press("g");
-  await page.keyboard.press("r");
-  await page.locator("table.runs").waitFor();
-});
+inBrowser(
+  "charts by keyboard: cursor, zoom, and the table behind; ? tells the keys",
+  async ({ core, page, base }) => {
+    const live = liveRun(core);
+    await page.goto(`${base}/runs/${live.runId}`);
+    const chart = page.locator("[data-series=episode_reward]");
+    await until(async () => await points(page, "episode_reward") === 40, { what: "all points" });
+    await chart.getByRole("img").focus();
+    await page.keyboard.press("Home");
+    await chart.locator(".readout", { hasText: "at episode 1" }).waitFor();
+    await page.keyboard.press("Shift+ArrowRight");
+    await chart.locator(".readout", { hasText: "at episode 11" }).waitFor();
+    await page.keyboard.press("b");
+    const rows = chart.getByRole("region", { name: "Table of Episode reward" }).locator("tbody tr");
+    assert.equal(await rows.count(), 40);
+    assert.match(await rows.nth(10).textContent() ?? "", /^11/);
+    await page.keyboard.press("+");
+    await until(async () => await points(page, "episode_reward") < 25, { what: "the zoom" });
+    await until(async () => await rows.count() < 25, { what: "the table to follow" });
+    assert.deepEqual(await violations(page), []);
+    await page.keyboard.press("-");
+    await until(async () => await points(page, "episode_reward") === 40, {
+      what: "all points again",
+    });
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    assert.deepEqual(await violations(page), []);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("g");
+    await page.keyboard.press("r");
+    await page.locator("table.runs").waitFor();
+  },
+);
 
-inBrowser("what a later attempt overwrote is faded, and hidden on request", async ({ core, page, base }) => {
-  const { runId } = core.addExecuting("rewound");
-  for (let i = 0; i < 40; i++) core.addEpisode(runId, 10, undefined, 1_000_000 + i * 1000);
-  core.ended(runId, { code: 1 });
-  core.retry(runId);
-  core.telemetry.beginAttempt(runId, 2, 1_000_000 + 29_500);
-  core.begun(runId);
-  for (let i = 0; i < 5; i++) core.addEpisode(runId, 10);
-  await page.goto(`${base}/runs/${runId}`);
-  const chart = page.locator("[data-series=episode_reward]");
-  await chart.locator(".legend :has(> .dashed)", { hasText: "attempt 1, overwritten" }).waitFor();
-  await until(async () => await points(page, "episode_reward") === 45, { what: "all attempts" });
-  const box = (await chart.locator(".u-over").boundingBox())!;
-  await page.mouse.move(box.x + box.width - 1, box.y + 20);
-  await chart.locator(".readout", { hasText: "at episode 40" }).waitFor();
-  await page.getByRole("checkbox", { name: "Overwritten" }).uncheck();
-  await until(async () => await points(page, "episode_reward") === 35, { what: "what is left" });
-  await page.mouse.move(box.x + box.width - 1, box.y + 25);
-  await chart.locator(".readout", { hasText: "at episode 35" }).waitFor();
-  assert.match(page.url(), /overwritten=0/);
-  await page.locator(".facts dd", { hasText: "10 overwritten" }).waitFor();
-  await page.locator(".facts dd", { hasText: "all attempts" }).waitFor();
-  await page.goto(`${base}/?pane=list`);
-  const steps = page.getByText("450 (100 overwritten)");
-  await steps.waitFor();
-  // It is cut where the column is too narrow.
-  assert.equal(await steps.getAttribute("title"), "450 (100 overwritten)");
-});
+inBrowser(
+  "what a later attempt overwrote is faded, and hidden on request",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("rewound");
+    for (let i = 0; i < 40; i++) core.addEpisode(runId, 10, undefined, 1_000_000 + i * 1000);
+    core.ended(runId, { code: 1 });
+    core.retry(runId);
+    core.telemetry.beginAttempt(runId, 2, 1_000_000 + 29_500);
+    core.begun(runId);
+    for (let i = 0; i < 5; i++) core.addEpisode(runId, 10);
+    await page.goto(`${base}/runs/${runId}`);
+    const chart = page.locator("[data-series=episode_reward]");
+    await chart.locator(".legend :has(> .dashed)", { hasText: "attempt 1, overwritten" }).waitFor();
+    await until(async () => await points(page, "episode_reward") === 45, { what: "all attempts" });
+    const box = (await chart.locator(".u-over").boundingBox())!;
+    await page.mouse.move(box.x + box.width - 1, box.y + 20);
+    await chart.locator(".readout", { hasText: "at episode 40" }).waitFor();
+    await page.getByRole("checkbox", { name: "Overwritten" }).uncheck();
+    await until(async () => await points(page, "episode_reward") === 35, { what: "what is left" });
+    await page.mouse.move(box.x + box.width - 1, box.y + 25);
+    await chart.locator(".readout", { hasText: "at episode 35" }).waitFor();
+    assert.match(page.url(), /overwritten=0/);
+    await page.locator(".facts dd", { hasText: "10 overwritten" }).waitFor();
+    await page.locator(".facts dd", { hasText: "all attempts" }).waitFor();
+    await page.goto(`${base}/?pane=list`);
+    const steps = page.getByText("450 (100 overwritten)");
+    await steps.waitFor();
+    // It is cut where the column is too narrow.
+    assert.equal(await steps.getAttribute("title"), "450 (100 overwritten)");
+  },
+);
 
 inBrowser(
   "points without a value are holes, counted; the last value is told as it is",
@@ -238,33 +290,44 @@ inBrowser(
   },
 );
 
-inBrowser("the x axis is any metric: of runs, of groups, and by its address", async ({ core, page, base }) => {
-  const runs = ["a-seed1", "a-seed2", "b-seed1"].map((name) => core.addExecuting(name));
-  for (const { runId } of runs) {
-    for (let i = 0; i <= 20; i++) {
-      core.addEpisode(runId, 1, undefined, 1_000_000 + i * 1000, JSON.stringify({ tokens: 500 * i, loss: 20 - i }));
+inBrowser(
+  "the x axis is any metric: of runs, of groups, and by its address",
+  async ({ core, page, base }) => {
+    const runs = ["a-seed1", "a-seed2", "b-seed1"].map((name) => core.addExecuting(name));
+    for (const { runId } of runs) {
+      for (let i = 0; i <= 20; i++) {
+        core.addEpisode(
+          runId,
+          1,
+          undefined,
+          1_000_000 + i * 1000,
+          JSON.stringify({ tokens: 500 * i, loss: 20 - i }),
+        );
+      }
     }
-  }
-  await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}&group=name&smoothing=0`);
-  const chart = page.locator("[data-series=loss]");
-  await chart.locator("canvas").waitFor();
-  await page.getByLabel("X axis").selectOption("metric:tokens");
-  // The chart is drawn anew when the other axis has come.
-  const last = () =>
-    until(async () => {
-      await chart.getByRole("img").focus();
-      await page.keyboard.press("Home");
-      await page.keyboard.press("End");
-      return await chart.locator(".readout", { hasText: "at tokens 10,000" }).isVisible();
-    }, { what: "the last point by tokens" });
-  await last();
-  await page.locator(".tip .value", { hasText: /^0, 2 runs$/ }).waitFor();
-  assert.equal(await chart.locator(".value").first().textContent(), "0");
-  await page.reload();
-  await chart.locator("canvas").waitFor();
-  await last();
-  assert.match(page.url(), /[?&]x=metric(:|%3A)tokens/);
-});
+    await page.goto(
+      `${base}/compare?runs=${runs.map((r) => r.runId).join()}&group=name&smoothing=0`,
+    );
+    const chart = page.locator("[data-series=loss]");
+    await chart.locator("canvas").waitFor();
+    await page.getByLabel("X axis").selectOption("metric:tokens");
+    // The chart is drawn anew when the other axis has come.
+    const last = () =>
+      until(async () => {
+        await chart.getByRole("img").focus();
+        await page.keyboard.press("Home");
+        await page.keyboard.press("End");
+        return await chart.locator(".readout", { hasText: "at tokens 10,000" }).isVisible();
+      }, { what: "the last point by tokens" });
+    await last();
+    await page.locator(".tip .value", { hasText: /^0, 2 runs$/ }).waitFor();
+    assert.equal(await chart.locator(".value").first().textContent(), "0");
+    await page.reload();
+    await chart.locator("canvas").waitFor();
+    await last();
+    assert.match(page.url(), /[?&]x=metric(:|%3A)tokens/);
+  },
+);
 
 inBrowser(
   "charts are read again only when something was recorded of one of their runs",
@@ -287,10 +350,14 @@ inBrowser(
     assert.equal(asked.length, 0, `nothing was recorded: ${asked}`);
     core.addEpisodes(busy.runId, 5, 3);
     await row("busy").locator("td", { hasText: /^30$/ }).waitFor({ state: "attached" });
-    await until(() => asked.some((one) => one.startsWith("/api/series ")), { what: "its charts to be read" });
+    await until(() => asked.some((one) => one.startsWith("/api/series ")), {
+      what: "its charts to be read",
+    });
     asked.length = 0;
     core.telemetry.sample(calm.runId, 1, [["system/processes", 3]]);
-    await until(() => asked.some((one) => one.startsWith("/api/series ")), { what: "the run to be read" });
+    await until(() => asked.some((one) => one.startsWith("/api/series ")), {
+      what: "the run to be read",
+    });
     // What a tick tells of a run is not asked for.
     assert.ok(!asked.some((one) => one.startsWith("/api/compared ")), asked.join("\n"));
     core.ended(short.runId, { code: 0 });
@@ -303,55 +370,73 @@ inBrowser(
   },
 );
 
-inBrowser("a long chart is zoomed by dragging: new buckets of that part", async ({ core, page, base }) => {
-  const long = core.addExecuting("long-run");
-  for (let i = 0; i < 100; i++) core.addEpisode(long.runId, 500);
-  await page.goto(`${base}/runs/${long.runId}`);
-  const chart = page.locator("[data-series=reward]");
-  await chart.locator("canvas").waitFor();
-  await until(async () => await points(page, "reward") === 50_000, { what: "all of the run" });
-  const box = (await chart.locator(".u-over").boundingBox())!;
-  const y = box.y + box.height / 2;
-  await page.mouse.move(box.x + box.width * 0.5, y);
-  await page.mouse.down();
-  await page.mouse.move(box.x + box.width * 0.55, y, { steps: 5 });
-  await page.mouse.up();
-  await until(async () => await points(page, "reward") < 45_000, { what: "the zoom" });
-  await chart.getByRole("button", { name: "Show all of Step reward" }).click();
-  await until(async () => await points(page, "reward") === 50_000, { what: "all of the run again" });
-});
-
-inBrowser("a zoom over time shows what was recorded then, and says where nothing was", async ({ core, page, base }) => {
-  const paused = core.addExecuting("paused-run");
-  const start = Date.UTC(2025, 0, 1);
-  // Ten seconds of work, eighty of nothing, ten of work.
-  for (let s = 0; s < 100; s += s === 9 ? 81 : 1) core.addEpisode(paused.runId, 3, undefined, start + s * 1000);
-  await page.goto(`${base}/runs/${paused.runId}`);
-  const chart = page.locator("[data-series=reward]");
-  await chart.locator("canvas").waitFor();
-  const drag = async (from: number, to: number) => {
+inBrowser(
+  "a long chart is zoomed by dragging: new buckets of that part",
+  async ({ core, page, base }) => {
+    const long = core.addExecuting("long-run");
+    for (let i = 0; i < 100; i++) core.addEpisode(long.runId, 500);
+    await page.goto(`${base}/runs/${long.runId}`);
+    const chart = page.locator("[data-series=reward]");
+    await chart.locator("canvas").waitFor();
+    await until(async () => await points(page, "reward") === 50_000, { what: "all of the run" });
     const box = (await chart.locator(".u-over").boundingBox())!;
     const y = box.y + box.height / 2;
-    await page.mouse.move(box.x + box.width * from, y);
+    await page.mouse.move(box.x + box.width * 0.5, y);
     await page.mouse.down();
-    await page.mouse.move(box.x + box.width * to, y, { steps: 5 });
+    await page.mouse.move(box.x + box.width * 0.55, y, { steps: 5 });
     await page.mouse.up();
-  };
-  for (const mode of ["relative", "wall"]) {
-    await page.getByLabel("X axis").selectOption(mode);
-    await until(async () => await points(page, "reward") === 60, { what: "all of the run" });
-    await drag(0.3, 0.7);
-    await page.locator(".notice").filter({ hasText: "Step reward: nothing was recorded between" }).waitFor();
-    await page.getByRole("button", { name: "Dismiss" }).click();
-    assert.equal(await points(page, "reward"), 60);
-    assert.equal(await chart.getAttribute("data-zoomed"), null);
-    await drag(0.7, 0.999);
-    await until(async () => await points(page, "reward") <= 30, { what: "the zoom" });
-    assert.ok(await points(page, "reward") > 0);
+    await until(async () => await points(page, "reward") < 45_000, { what: "the zoom" });
     await chart.getByRole("button", { name: "Show all of Step reward" }).click();
-    await until(async () => await points(page, "reward") === 60, { what: "all of the run again" });
-  }
-});
+    await until(async () => await points(page, "reward") === 50_000, {
+      what: "all of the run again",
+    });
+  },
+);
+
+inBrowser(
+  "a zoom over time shows what was recorded then, and says where nothing was",
+  async ({ core, page, base }) => {
+    const paused = core.addExecuting("paused-run");
+    const start = Date.UTC(2025, 0, 1);
+    // Ten seconds of work, eighty of nothing, ten of work.
+    for (let s = 0; s < 100; s += s === 9 ? 81 : 1) {
+      core.addEpisode(
+        paused.runId,
+        3,
+        undefined,
+        start + s * 1000,
+      );
+    }
+    await page.goto(`${base}/runs/${paused.runId}`);
+    const chart = page.locator("[data-series=reward]");
+    await chart.locator("canvas").waitFor();
+    const drag = async (from: number, to: number) => {
+      const box = (await chart.locator(".u-over").boundingBox())!;
+      const y = box.y + box.height / 2;
+      await page.mouse.move(box.x + box.width * from, y);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * to, y, { steps: 5 });
+      await page.mouse.up();
+    };
+    for (const mode of ["relative", "wall"]) {
+      await page.getByLabel("X axis").selectOption(mode);
+      await until(async () => await points(page, "reward") === 60, { what: "all of the run" });
+      await drag(0.3, 0.7);
+      await page.locator(".notice").filter({ hasText: "Step reward: nothing was recorded between" })
+        .waitFor();
+      await page.getByRole("button", { name: "Dismiss" }).click();
+      assert.equal(await points(page, "reward"), 60);
+      assert.equal(await chart.getAttribute("data-zoomed"), null);
+      await drag(0.7, 0.999);
+      await until(async () => await points(page, "reward") <= 30, { what: "the zoom" });
+      assert.ok(await points(page, "reward") > 0);
+      await chart.getByRole("button", { name: "Show all of Step reward" }).click();
+      await until(async () => await points(page, "reward") === 60, {
+        what: "all of the run again",
+      });
+    }
+  },
+);
 
 inBrowser(
   "media of a run by step; a click on a curve opens that episode's clip, else its frames",
@@ -376,25 +461,45 @@ inBrowser(
     const now = Date.now();
     for (let n = 0; n < 10; n++) core.addEpisode(runId, 3, () => '{"ansi":"@"}', now + n * 1000);
     const xss = "<img src=x onerror=globalThis.broken=1>";
-    const event = (kind: string, data: unknown) => ({ kind, dataJson: JSON.stringify(data), tsNs: "" });
+    const event = (kind: string, data: unknown) => ({
+      kind,
+      dataJson: JSON.stringify(data),
+      tsNs: "",
+    });
     for (const step of [100, 200]) {
       core.record(runId, [
         event("text", { tag: xss, text: `${xss} ${step}`, global_step: step }),
-        event("histogram", { tag: "weights", left: [0, 1], right: [1, 2], count: [3, 1], global_step: step }),
+        event("histogram", {
+          tag: "weights",
+          left: [0, 1],
+          right: [1, 2],
+          count: [3, 1],
+          global_step: step,
+        }),
       ]);
     }
     await page.goto(`${base}/runs/${runId}#media`);
     const film = page.locator(".medium[data-tag=film]");
     await film.locator("img").waitFor();
     assert.match(await film.locator("img").getAttribute("src") ?? "", /episode-6\.gif/);
-    await until(() => film.locator("img").evaluate((e) => (e as HTMLImageElement).naturalWidth === 1), {
-      what: "the picture to be drawn",
-    });
+    await until(
+      () => film.locator("img").evaluate((e) => (e as HTMLImageElement).naturalWidth === 1),
+      {
+        what: "the picture to be drawn",
+      },
+    );
     const told = page.locator(".medium pre.told");
-    await until(async () => (await told.textContent())?.endsWith(" 200"), { what: "the newest text" });
-    assert.match(await page.locator("svg.histogram").getAttribute("aria-label") ?? "", /4 values from 0 to 2/);
+    await until(async () => (await told.textContent())?.endsWith(" 200"), {
+      what: "the newest text",
+    });
+    assert.match(
+      await page.locator("svg.histogram").getAttribute("aria-label") ?? "",
+      /4 values from 0 to 2/,
+    );
     await page.locator(".media-step input").fill("0");
-    await until(async () => (await told.textContent())?.endsWith(" 100"), { what: "the text of the chosen step" });
+    await until(async () => (await told.textContent())?.endsWith(" 100"), {
+      what: "the text of the chosen step",
+    });
     assert.equal(await page.evaluate(() => "broken" in globalThis), false);
 
     await page.locator("#tab-overview").click();
@@ -402,11 +507,15 @@ inBrowser(
     await plot.waitFor();
     const { width, height } = (await plot.boundingBox())!;
     /** @param n of ten episodes */
-    const click = (n: number) => plot.click({ position: { x: Math.min(width - 2, width * n / 9), y: height / 2 } });
+    const click = (n: number) =>
+      plot.click({ position: { x: Math.min(width - 2, width * n / 9), y: height / 2 } });
     await click(3);
-    await until(async () => /episode-3\.gif/.test(await film.locator("img").getAttribute("src") ?? ""), {
-      what: "the clip of the clicked episode",
-    });
+    await until(
+      async () => /episode-3\.gif/.test(await film.locator("img").getAttribute("src") ?? ""),
+      {
+        what: "the clip of the clicked episode",
+      },
+    );
     assert.equal(await page.locator("#tab-media").getAttribute("aria-selected"), "true");
     await page.locator("#tab-overview").click();
     await click(4);
@@ -439,16 +548,24 @@ inBrowser(
 inBrowser(
   "a chart of several lines: values at the pointer by size, nothing moves; its legend hides and isolates",
   async ({ core, page, base }) => {
-    const runs = ["a2c-high-seed1", "sac-low-seed1", "ppo-middle-seed1"].map((name) => core.addExecuting(name));
-    for (const [i, { runId }] of runs.entries()) for (let n = 0; n < 10; n++) core.addEpisode(runId, [30, 10, 20][i]!);
+    const runs = ["a2c-high-seed1", "sac-low-seed1", "ppo-middle-seed1"].map((name) =>
+      core.addExecuting(name)
+    );
+    for (const [i, { runId }] of runs.entries()) {
+      for (let n = 0; n < 10; n++) core.addEpisode(runId, [30, 10, 20][i]!);
+    }
     await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
     const chart = page.locator("[data-series=episode_reward]");
-    await until(async () => await chart.locator(".legend > button").count() === 3, { what: "the legend" });
+    await until(async () => await chart.locator(".legend > button").count() === 3, {
+      what: "the legend",
+    });
     await chart.scrollIntoViewIfNeeded();
     const size = () =>
       chart.evaluate((e) =>
         `${e.clientHeight} ${
-          [...e.querySelectorAll(".legend button")].map((b) => `${b.getBoundingClientRect().left} ${b.clientWidth}`)
+          [...e.querySelectorAll(".legend button")].map((b) =>
+            `${b.getBoundingClientRect().left} ${b.clientWidth}`
+          )
         }`
       );
     const before = await size();
@@ -468,7 +585,9 @@ inBrowser(
     await tip.waitFor({ state: "hidden" });
     // Three runs, three colours, the same in the table and after one is left out.
     const colors = () =>
-      page.locator("td.eye button[aria-pressed=true]").evaluateAll((all) => all.map((e) => getComputedStyle(e).color));
+      page.locator("td.eye button[aria-pressed=true]").evaluateAll((all) =>
+        all.map((e) => getComputedStyle(e).color)
+      );
     const all = await colors();
     assert.equal(new Set(all).size, 3);
     const ppo = await page.getByRole("button", { name: "Draw ppo-middle-seed1" }).evaluate((e) =>
@@ -476,20 +595,31 @@ inBrowser(
     );
     const entry = (name: string) => chart.locator(".legend > button", { hasText: name });
     await entry("sac").click();
-    await until(() => page.url().includes("hide=sac-low-seed1"), { what: "the hidden line in the address" });
+    await until(() => page.url().includes("hide=sac-low-seed1"), {
+      what: "the hidden line in the address",
+    });
     assert.equal(await entry("sac").getAttribute("aria-pressed"), "false");
     await entry("ppo").click({ modifiers: ["Shift"] });
-    await until(async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 1, {
-      what: "one line",
-    });
+    await until(
+      async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 1,
+      {
+        what: "one line",
+      },
+    );
     await page.reload();
-    await until(async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 1, {
-      what: "one line again",
-    });
+    await until(
+      async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 1,
+      {
+        what: "one line again",
+      },
+    );
     await entry("ppo").click({ modifiers: ["Shift"] });
-    await until(async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 3, {
-      what: "all lines",
-    });
+    await until(
+      async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 3,
+      {
+        what: "all lines",
+      },
+    );
     await page.getByRole("button", { name: "Draw ppo-middle-seed1" }).click();
     await until(async () => (await colors()).length === 2, { what: "two runs" });
     assert.deepEqual((await colors()).sort(), all.filter((c) => c !== ppo).sort());
@@ -507,9 +637,12 @@ inBrowser(
     await chart.locator("canvas").waitFor();
     assert.notEqual(await chart.getAttribute("data-zoomed"), null);
     await chart.locator(".u-over").dblclick();
-    await until(async () => await chart.getAttribute("data-zoomed") === null, { what: "the whole curve" });
+    await until(async () => await chart.getAttribute("data-zoomed") === null, {
+      what: "the whole curve",
+    });
     assert.equal(await page.locator("#tab-overview").getAttribute("aria-selected"), "true");
-    const top = () => chart.locator(".plot").evaluate((e) => Number((e as HTMLElement).dataset.top));
+    const top = () =>
+      chart.locator(".plot").evaluate((e) => Number((e as HTMLElement).dataset.top));
     await until(async () => await top() > 800, { what: "the outlier in the range" });
     await fromMenu(chart, "Episode reward without outliers");
     await until(async () => await top() < 100, { what: "the range without it" });
@@ -519,7 +652,10 @@ inBrowser(
     await until(async () => await top() === 50, { what: "the chosen range" });
     await page.getByLabel("Log x").check();
     await until(
-      () => ["trim=episode_reward", "y=episode_reward%3A0,50", "logx=1"].every((part) => page.url().includes(part)),
+      () =>
+        ["trim=episode_reward", "y=episode_reward%3A0,50", "logx=1"].every((part) =>
+          page.url().includes(part)
+        ),
       {
         what: "it in the address",
         state: () => page.url(),
@@ -530,41 +666,65 @@ inBrowser(
   },
 );
 
-inBrowser("a chart is saved as SVG and PNG, with title, axes and legend", async ({ core, page, base }) => {
-  const runs = ["first <b>", "second"].map((name) => core.addExecuting(name));
-  for (const { runId } of runs) core.addEpisodes(runId, 30, 5);
-  await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
-  const chart = page.locator("[data-series=episode_reward]");
-  await until(async () => await chart.locator(".legend > button").count() === 2, { what: "the legend" });
-  const save = async (name: string) => {
-    const download = page.waitForEvent("download");
-    await fromMenu(chart, name);
-    return await Deno.readFile(await (await download).path());
-  };
-  const svg = new TextDecoder().decode(await save("Download Episode reward as SVG"));
-  const wrong = await page.evaluate(
-    (text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")?.textContent,
-    svg,
-  );
-  assert.equal(wrong, undefined);
-  for (const text of [">Episode reward<", ">first &#60;b&#62;<", ">second<", ">episode<", "<polyline"]) {
-    assert.ok(svg.includes(text), text);
-  }
-  const png = await save("Download Episode reward as PNG");
-  const { getUint32 } = { getUint32: (at: number) => new DataView(png.buffer).getUint32(at) };
-  assert.deepEqual([String.fromCharCode(...png.subarray(1, 4)), getUint32(16)], ["PNG", 1950]);
-});
+inBrowser(
+  "a chart is saved as SVG and PNG, with title, axes and legend",
+  async ({ core, page, base }) => {
+    const runs = ["first <b>", "second"].map((name) => core.addExecuting(name));
+    for (const { runId } of runs) core.addEpisodes(runId, 30, 5);
+    await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
+    const chart = page.locator("[data-series=episode_reward]");
+    await until(async () => await chart.locator(".legend > button").count() === 2, {
+      what: "the legend",
+    });
+    const save = async (name: string) => {
+      const download = page.waitForEvent("download");
+      await fromMenu(chart, name);
+      return await Deno.readFile(await (await download).path());
+    };
+    const svg = new TextDecoder().decode(await save("Download Episode reward as SVG"));
+    const wrong = await page.evaluate(
+      (text) =>
+        new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")
+          ?.textContent,
+      svg,
+    );
+    assert.equal(wrong, undefined);
+    for (
+      const text of [
+        ">Episode reward<",
+        ">first &#60;b&#62;<",
+        ">second<",
+        ">episode<",
+        "<polyline",
+      ]
+    ) {
+      assert.ok(svg.includes(text), text);
+    }
+    const png = await save("Download Episode reward as PNG");
+    const { getUint32 } = { getUint32: (at: number) => new DataView(png.buffer).getUint32(at) };
+    assert.deepEqual([String.fromCharCode(...png.subarray(1, 4)), getUint32(16)], ["PNG", 1950]);
+  },
+);
 
 inBrowser(
   "any run can be added to a comparison; words of the metrics' filter narrow it",
   async ({ core, page, base }) => {
     core.addMany("old-", 300);
     const first = core.addExecuting("first");
-    const metrics = JSON.stringify({ "train/loss": 1, "train/kl": 2, "eval/loss": 3, "a": 1, "b": 1, "c": 1 });
+    const metrics = JSON.stringify({
+      "train/loss": 1,
+      "train/kl": 2,
+      "eval/loss": 3,
+      "a": 1,
+      "b": 1,
+      "c": 1,
+    });
     for (let i = 0; i < 3; i++) core.addEpisode(first.runId, 2, undefined, 1_000_000 + i, metrics);
     await page.goto(`${base}/compare?runs=${first.runId}`);
     await page.getByLabel("Show metrics whose names").fill("train loss");
-    await until(async () => await page.locator("[data-series]").count() === 1, { what: "one chart" });
+    await until(async () => await page.locator("[data-series]").count() === 1, {
+      what: "one chart",
+    });
     await page.locator("[data-series='train/loss']").waitFor();
     const picker = page.getByLabel("Add a run");
     await picker.fill("old-7");
@@ -597,6 +757,9 @@ inBrowser(
         state: () => points(page, "episode_reward"),
       });
     }
-    assert.ok(continued >= 3 && bytes * 5 < whole, `${continued} answers continued, ${bytes} after ${whole} bytes`);
+    assert.ok(
+      continued >= 3 && bytes * 5 < whole,
+      `${continued} answers continued, ${bytes} after ${whole} bytes`,
+    );
   },
 );

@@ -1,4 +1,7 @@
-/** A browser for the page's tests: Debian's Chromium by playwright-core. One per file, because a start costs seconds. */
+/**
+ * A browser for the page's tests: Debian's Chromium by playwright-core. One per file, because a
+ * start costs seconds.
+ */
 import { type Browser, type BrowserContext, chromium, type Page } from "npm:playwright-core@1.65.1";
 
 const EXECUTABLES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -16,7 +19,10 @@ export function chromiumPath(): string | undefined {
 /** Everything the browser waits for may take this long on a busy machine. */
 export const PATIENCE_MS = 45_000;
 
-/** One process for all pages of a context: starting one for each page costs more than most tests do with the page. */
+/**
+ * One process for all pages of a context: starting one for each page costs more than most tests do
+ * with the page.
+ */
 export const ONE_PROCESS = "--renderer-process-limit=1";
 
 export async function launch(executablePath: string, ...more: string[]): Promise<Browser> {
@@ -44,7 +50,10 @@ interface Options {
 }
 
 /** What pages share: cookies, stored values, and the process if the browser has only one. */
-export async function openContext(browser: Browser, options: Options = {}): Promise<BrowserContext> {
+export async function openContext(
+  browser: Browser,
+  options: Options = {},
+): Promise<BrowserContext> {
   const context = await browser.newContext({
     viewport: { width: options.width ?? 1280, height: options.height ?? 800 },
     colorScheme: options.dark ? "dark" : "light",
@@ -62,7 +71,9 @@ export async function pageIn(context: BrowserContext): Promise<{ page: Page; err
   page.on("pageerror", (error) => errors.push(error.message));
   // A connection that a test takes away is reported as a console error too, and wanted.
   page.on("console", (message) => {
-    if (message.type() === "error" && !/Failed to load resource|ERR_/.test(message.text())) errors.push(message.text());
+    if (message.type() === "error" && !/Failed to load resource|ERR_/.test(message.text())) {
+      errors.push(message.text());
+    }
   });
   return { page, errors };
 }
@@ -80,6 +91,9 @@ export async function openPage(
 export async function forget(page: Page, address: string): Promise<void> {
   await page.context().clearCookies();
   const devtools = await page.context().newCDPSession(page);
-  await devtools.send("Storage.clearDataForOrigin", { origin: `http://${address}`, storageTypes: "all" });
+  await devtools.send("Storage.clearDataForOrigin", {
+    origin: `http://${address}`,
+    storageTypes: "all",
+  });
   await devtools.detach();
 }

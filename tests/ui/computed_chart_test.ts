@@ -7,7 +7,14 @@ function columns(name: string, steps: number[], values: (number | "NaN")[]): Ser
   const all = <T>(one: T) => steps.map(() => one);
   return {
     ...{ name, first_x: steps.map((_, i) => i + 1), last_x: steps.map((_, i) => i + 1) },
-    ...{ min: values, max: values, mean: values, last: values, count: all(1), at: steps.map((s) => s * 1000) },
+    ...{
+      min: values,
+      max: values,
+      mean: values,
+      last: values,
+      count: all(1),
+      at: steps.map((s) => s * 1000),
+    },
     ...{ step: steps, attempt: all(null), overwritten: all(false), damaged: all(false) },
   };
 }

@@ -1,4 +1,7 @@
-/** The answers of the page's API against src/registry/contract.ts, strictly: a field too many fails as one too few. */
+/**
+ * The answers of the page's API against src/registry/contract.ts, strictly: a field too many fails
+ * as one too few.
+ */
 import assert from "node:assert/strict";
 import { z } from "zod";
 import * as contract from "../../src/registry/contract.ts";
@@ -26,7 +29,13 @@ const CODE = {
     problems: [],
   }),
   environmentJson: JSON.stringify({
-    ...{ host: "h", kernel: "6", driver: null, cuda: null, interpreter: { path: "/usr/bin/python3", version: "3.11" } },
+    ...{
+      host: "h",
+      kernel: "6",
+      driver: null,
+      cuda: null,
+      interpreter: { path: "/usr/bin/python3", version: "3.11" },
+    },
     ...{ packages: [["numpy", "1.26.4"]], sources: {} },
   }),
   diff: new TextEncoder().encode("diff --git a/a.py b/a.py\n"),
@@ -58,7 +67,11 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
       next_token: z.string().nullable(),
       head: z.int(),
     };
-    await holds("runs", z.strictObject(listed), ({ runs }: { runs: unknown[] }) => runs.length === 2);
+    await holds(
+      "runs",
+      z.strictObject(listed),
+      ({ runs }: { runs: unknown[] }) => runs.length === 2,
+    );
     await holds(`runs?ids=${runId}`, z.strictObject({ runs: z.array(contract.Run).length(1) }));
     await holds(`runs/${runId}`, contract.PageRunDetail.extend({ head: z.int() }));
     await core.recordCode({ runId, attempt: 0, ...CODE });
@@ -66,24 +79,41 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
       `runs/${runId}/code`,
       contract.PageCode,
       ({ facts, files, packages, patch }: z.infer<typeof contract.PageCode>) =>
-        facts.some(({ name, text }) => name === "commit" && text === "c".repeat(40)) && files.length === 1 &&
+        facts.some(({ name, text }) => name === "commit" && text === "c".repeat(40)) &&
+        files.length === 1 &&
         packages[0] === "numpy 1.26.4" && patch.startsWith("diff"),
     );
     await holds(`runs/${runId}/lineage`, contract.Lineage);
     const heads = contract.PageHeads;
-    await holds(`runs/${runId}/steps`, z.strictObject({ steps: z.array(contract.Step).length(40), heads }));
-    await holds(`runs/${runId}/episodes`, z.strictObject({ episodes: z.array(contract.Episode).length(1), heads }));
+    await holds(
+      `runs/${runId}/steps`,
+      z.strictObject({ steps: z.array(contract.Step).length(40), heads }),
+    );
+    await holds(
+      `runs/${runId}/episodes`,
+      z.strictObject({ episodes: z.array(contract.Episode).length(1), heads }),
+    );
     await holds(`runs/${runId}/steps/11`, contract.Step);
-    await holds(`runs/${runId}/series`, z.strictObject({ series: z.array(contract.Series).min(3) }));
+    await holds(
+      `runs/${runId}/series`,
+      z.strictObject({ series: z.array(contract.Series).min(3) }),
+    );
     await holds(
       `runs/${runId}/series?name=reward&buckets=4`,
       z.strictObject({ series: z.array(contract.PageSeries).length(1) }),
     );
     await holds(
       `runs/${runId}/frames`,
-      z.strictObject({ frames: z.array(contract.PageFrame).length(4), next: z.int(), head: z.int() }),
+      z.strictObject({
+        frames: z.array(contract.PageFrame).length(4),
+        next: z.int(),
+        head: z.int(),
+      }),
     );
-    await holds("events", z.strictObject({ events: z.array(contract.Event).min(2), head: z.int() }));
+    await holds(
+      "events",
+      z.strictObject({ events: z.array(contract.Event).min(2), head: z.int() }),
+    );
     await holds(
       "columns",
       contract.PageColumnNames,
@@ -92,7 +122,8 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
     await holds(
       "columns?id=param.lr&id=metric.reward:max",
       z.strictObject({ columns: z.array(contract.PageColumn).length(2) }),
-      ({ columns }: { columns: { values: object }[] }) => Object.keys(columns[1]!.values).length > 0,
+      ({ columns }: { columns: { values: object }[] }) =>
+        Object.keys(columns[1]!.values).length > 0,
     );
     await holds("host", contract.Host);
     const asked = {
@@ -100,7 +131,12 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
       headers: { "x-mosaic-token": app.token },
       body: JSON.stringify({ runs: [runId] }),
     };
-    await holds("series/names", contract.PageSeriesNames, ({ names }: { names: string[] }) => names.length > 0, asked);
+    await holds(
+      "series/names",
+      contract.PageSeriesNames,
+      ({ names }: { names: string[] }) => names.length > 0,
+      asked,
+    );
     const compared = z.strictObject({ runs: z.array(contract.PageComparedRun).length(1) });
     await holds("compared", compared, undefined, asked);
   } finally {
@@ -122,7 +158,9 @@ Deno.test("contract: the program takes types from it alone, so that no verb load
   for (const file of files) {
     const text = await Deno.readTextFile(new URL(file, src));
     for (
-      const [statement] of text.matchAll(/^import [^;]*"[./]+contract\.ts";|^import [^;]*registry\/contract\.ts";/gm)
+      const [statement] of text.matchAll(
+        /^import [^;]*"[./]+contract\.ts";|^import [^;]*registry\/contract\.ts";/gm,
+      )
     ) {
       importing.push(`${file}: ${statement}`);
     }

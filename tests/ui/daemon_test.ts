@@ -1,4 +1,7 @@
-/** The page of a real daemon with a real worker: what it shows, across the daemon's death, and what it changes. */
+/**
+ * The page of a real daemon with a real worker: what it shows, across the daemon's death, and what
+ * it changes.
+ */
 import assert from "node:assert/strict";
 import { MosaicClient } from "../../src/wire/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -13,20 +16,25 @@ const STEPS = 300;
 
 Deno.test("page of a daemon: records go on without a gap after the daemon died, and actions reach the run", async () => {
   await using daemon = await TestDaemon.start();
-  const page = async (path: string, init?: RequestInit) => await fetch(`http://${daemon.http}${path}`, init);
+  const page = async (path: string, init?: RequestInit) =>
+    await fetch(`http://${daemon.http}${path}`, init);
   const json = async (path: string) => await (await page(path)).json();
   const submit = async (name: string, everySeconds: number) => {
     const configJson = configOf({ name, command: countingWorker({ steps: STEPS, everySeconds }) });
     const client = new MosaicClient(daemon.target);
     try {
-      return (await client.unary(TrainerService.method.submitRun, { configJson }, { deadlineMs: 60_000 })).runId;
+      return (await client.unary(TrainerService.method.submitRun, { configJson }, {
+        deadlineMs: 60_000,
+      })).runId;
     } finally {
       client.close();
     }
   };
   const runId = await submit("counts", 0.02);
   const stream = `/api/runs/${runId}/steps/live`;
-  const first = (await events(await page(stream), (e) => Number(e.id ?? 0) >= 20)).filter((e) => e.event === "steps");
+  const first = (await events(await page(stream), (e) => Number(e.id ?? 0) >= 20)).filter((e) =>
+    e.event === "steps"
+  );
   const oldToken = (await json("/api/session")).token;
   await daemon.restart();
   const rest = await events(
@@ -37,8 +45,12 @@ Deno.test("page of a daemon: records go on without a gap after the daemon died, 
     e.data.map((s: { seq: number }) => s.seq)
   );
   assert.deepEqual(seqs, Array.from({ length: STEPS }, (_, i) => i + 1));
-  await until(async () => (await json(`/api/runs/${runId}`)).state === "TERMINATED", { what: "the run to end" });
-  const { series } = await json(`/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=10`);
+  await until(async () => (await json(`/api/runs/${runId}`)).state === "TERMINATED", {
+    what: "the run to end",
+  });
+  const { series } = await json(
+    `/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=10`,
+  );
   assert.deepEqual(series[0].mean, [STEPS]);
   assert.equal(series[1].count.reduce((a: number, b: number) => a + b, 0), STEPS);
   assert.match((await json(`/api/runs/${runId}/logs/stdout?from=0`)).text, /"step_index":0,/);
@@ -64,7 +76,9 @@ Deno.test("page of a daemon: a program that has printed nothing has no last outp
   const client = new MosaicClient(daemon.target);
   const told = async (script: string) => {
     const configJson = configOf({ name: "r", command: ["/bin/sh", "-c", script] });
-    const { runId } = await client.unary(TrainerService.method.submitRun, { configJson }, { deadlineMs: 60_000 });
+    const { runId } = await client.unary(TrainerService.method.submitRun, { configJson }, {
+      deadlineMs: 60_000,
+    });
     const read = async () => await (await fetch(`http://${daemon.http}/api/runs/${runId}`)).json();
     await until(async () => (await read()).state === "READY", { what: "the worker to run" });
     return read;
@@ -90,7 +104,9 @@ Deno.test("permissions: a run's own files in its working directory are sent with
     const { artifacts } = await (await fetch(`http://${daemon.http}/api/runs/${run}`)).json();
     const paths = artifacts.map((a: { path: string }) => a.path);
     assert.ok(paths.includes(`${cwd}/model.pt`), JSON.stringify(paths));
-    const address = `http://${daemon.http}/api/runs/${run}/artifacts/${encodeURIComponent(`${cwd}/model.pt`)}`;
+    const address = `http://${daemon.http}/api/runs/${run}/artifacts/${
+      encodeURIComponent(`${cwd}/model.pt`)
+    }`;
     const answer = await fetch(address, { headers: { range: "bytes=2-4" } });
     assert.deepEqual([answer.status, await answer.text()], [206, "234"]);
     const head = await fetch(address, { method: "HEAD" });

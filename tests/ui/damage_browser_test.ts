@@ -28,7 +28,9 @@ Deno.test({
   }[];
   const [first, last] = [blocks[0]!, blocks.at(-1)!];
   assert.ok(blocks.length > 2, `${blocks.length} blocks`);
-  db.exec(`UPDATE step_blocks SET crc = crc + 1 WHERE first_seq IN (${first.first}, ${last.first})`);
+  db.exec(
+    `UPDATE step_blocks SET crc = crc + 1 WHERE first_seq IN (${first.first}, ${last.first})`,
+  );
   db.close();
   await daemon.restart();
   const browser = await launch(executable!);
@@ -44,7 +46,8 @@ Deno.test({
     await gap.first().waitFor();
     assert.deepEqual(await gap.allTextContents(), [text(Math.max(2901, last.first), 3000)]);
     await page.locator("#panel-steps").getByRole("button", { name: "First" }).click();
-    await page.locator("#panel-steps tbody button", { hasText: (first.n + 1).toLocaleString("en") }).first().waitFor();
+    await page.locator("#panel-steps tbody button", { hasText: (first.n + 1).toLocaleString("en") })
+      .first().waitFor();
     assert.deepEqual(await gap.allTextContents(), [text(1, first.n)]);
     assert.equal(await page.locator("#panel-steps tbody tr").count(), 101);
     assert.deepEqual(errors, []);

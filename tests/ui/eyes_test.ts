@@ -24,11 +24,19 @@ Deno.test("eyes: the first rows, all or none, with exceptions, up to a bound", (
 Deno.test("eyes: a run that is hidden and shown again is as before for all others", () => {
   const hidden = toggledEyes(eyes("first"), ["r1"], false);
   assert.ok(!drawnOf(rows, hidden, 99).includes("r1"));
-  assert.deepEqual(drawnOf(rows, toggledEyes(hidden, ["r1"], true), 99), drawnOf(rows, eyes("first"), 99));
+  assert.deepEqual(
+    drawnOf(rows, toggledEyes(hidden, ["r1"], true), 99),
+    drawnOf(rows, eyes("first"), 99),
+  );
 });
 
 Deno.test("filter: conditions are told from names; names are completed where the caret is, not inside quotes", () => {
-  assert.deepEqual(["ppo-lr", "lr>1", "not failed", "a and b"].map(isCondition), [false, true, true, true]);
+  assert.deepEqual(["ppo-lr", "lr>1", "not failed", "a and b"].map(isCondition), [
+    false,
+    true,
+    true,
+    true,
+  ]);
   assert.deepEqual(wordAt("lr>1 and lea", 12), { from: 9, word: "lea" });
   assert.equal(wordAt('name="lea', 9).word, "");
   const names = ["metric.loss", "learning_rate", "metric.train/loss", "lr"];

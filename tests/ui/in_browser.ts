@@ -1,6 +1,6 @@
 /**
- * Tests of the page in a real browser, over an engine without processes: one browser process for all tests of a file, an
- * engine and a page for each.
+ * Tests of the page in a real browser, over an engine without processes: one browser process for
+ * all tests of a file, an engine and a page for each.
  */
 import assert from "node:assert/strict";
 import type { Browser, BrowserContext, Locator, Page } from "npm:playwright-core@1.65.1";
@@ -9,11 +9,14 @@ import { PlayedEngine } from "../harness/played_engine.ts";
 import { chromiumPath, forget, launch, ONE_PROCESS, openContext, pageIn } from "./chromium.ts";
 import { type Served, servePage } from "./served_page.ts";
 
-export const XSS = `<script>globalThis.broken=1</script><img src=x onerror="globalThis.broken=1">"'\`{{TOKEN}}`;
+export const XSS =
+  `<script>globalThis.broken=1</script><img src=x onerror="globalThis.broken=1">"'\`{{TOKEN}}`;
 const executable = chromiumPath();
 
 export const points = (page: Page, series: string) =>
-  page.locator(`[data-series=${series}] .plot`).evaluate((e) => Number((e as HTMLElement).dataset.points ?? 0));
+  page.locator(`[data-series=${series}] .plot`).evaluate((e) =>
+    Number((e as HTMLElement).dataset.points ?? 0)
+  );
 
 /** One of the controls behind a chart's "More". */
 export async function fromMenu(chart: Locator, name: string): Promise<void> {
@@ -21,7 +24,10 @@ export async function fromMenu(chart: Locator, name: string): Promise<void> {
   await chart.getByRole("button", { name }).click();
 }
 
-/** Waits for so many ticks of a live stream, which the page gets, too. @param path of the stream, such as `/api/live` */
+/**
+ * Waits for so many ticks of a live stream, which the page gets, too. @param path of the stream,
+ * such as `/api/live`
+ */
 export function ticks(page: Page, path: string, count: number): Promise<void> {
   return page.evaluate(({ path, count }) =>
     new Promise<void>((resolve) => {
@@ -103,6 +109,9 @@ export async function hostileRun(core: PlayedEngine): Promise<RunRow> {
   const hostile = core.addExecuting(XSS, { tags: [XSS] });
   core.registry.update(hostile.runId, { configJson: JSON.stringify({ [XSS]: XSS }) });
   core.addEpisode(hostile.runId, 5, () => JSON.stringify({ ansi: XSS }));
-  await Deno.writeTextFile(core.logFile(hostile, "stdout"), `${XSS}\n\x1b[31mred\x1b[0m\n{"type":"step","reward":1}\n`);
+  await Deno.writeTextFile(
+    core.logFile(hostile, "stdout"),
+    `${XSS}\n\x1b[31mred\x1b[0m\n{"type":"step","reward":1}\n`,
+  );
   return hostile;
 }

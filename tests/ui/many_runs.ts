@@ -1,4 +1,7 @@
-/** Many ended runs with curves in an engine: rows are inserted, because recording a thousand runs takes minutes. */
+/**
+ * Many ended runs with curves in an engine: rows are inserted, because recording a thousand runs
+ * takes minutes.
+ */
 import { labRun, prepareLab } from "../../bench/lab_state.ts";
 import type { PlayedEngine } from "../harness/played_engine.ts";
 

@@ -12,7 +12,12 @@ function fixture(secure = false) {
     return role && { name: role, role };
   };
   const login = pageLogin({ holderOf }, { secure, now: () => clock.now });
-  const post = (path: string, token: string, headers: Record<string, string> = {}, peer = "10.0.0.1") =>
+  const post = (
+    path: string,
+    token: string,
+    headers: Record<string, string> = {},
+    peer = "10.0.0.1",
+  ) =>
     login.handle(
       new Request(`${ORIGIN}${path}`, {
         method: "POST",
@@ -21,7 +26,8 @@ function fixture(secure = false) {
       }),
       peer,
     );
-  const cookieOf = (response: Response | undefined) => response!.headers.get("set-cookie")!.split(";")[0]!;
+  const cookieOf = (response: Response | undefined) =>
+    response!.headers.get("set-cookie")!.split(";")[0]!;
   const who = (cookie: string) =>
     login.authenticate(new Request(`${ORIGIN}/api/runs`, { headers: { cookie } }), "10.0.0.1");
   return { roles, clock, login, post, cookieOf, who };
@@ -29,18 +35,25 @@ function fixture(secure = false) {
 
 Deno.test("page: a visitor is sent to the form; programs get no redirect", async () => {
   const { login } = fixture();
-  const visit = (accept: string) => login.handle(new Request(`${ORIGIN}/runs/x`, { headers: { accept } }), "10.0.0.1");
+  const visit = (accept: string) =>
+    login.handle(new Request(`${ORIGIN}/runs/x`, { headers: { accept } }), "10.0.0.1");
   assert.equal((await visit("text/html"))?.headers.get("location"), "/login?to=%2Fruns%2Fx");
   assert.equal(await visit("application/json"), undefined);
   const form = await login.handle(new Request(`${ORIGIN}/login`), "10.0.0.1");
   assert.equal(form?.status, 200);
-  assert.match(form!.headers.get("content-security-policy")!, /default-src 'none'; style-src 'sha256-/);
+  assert.match(
+    form!.headers.get("content-security-policy")!,
+    /default-src 'none'; style-src 'sha256-/,
+  );
 });
 
 Deno.test("page: a login leads where the visitor wanted to go, and nowhere outside of the page", async () => {
   const { login } = fixture();
   const formFor = async (to: string) =>
-    await (await login.handle(new Request(`${ORIGIN}/login?to=${encodeURIComponent(to)}`), "10.0.0.1"))!.text();
+    await (await login.handle(
+      new Request(`${ORIGIN}/login?to=${encodeURIComponent(to)}`),
+      "10.0.0.1",
+    ))!.text();
   assert.match(await formFor('/compare?runs=a"b'), /name="to" value="\/compare\?runs=a&#34;b"/);
   const hostile = [
     "//evil.example",
@@ -54,21 +67,34 @@ Deno.test("page: a login leads where the visitor wanted to go, and nowhere outsi
   for (const to of hostile) assert.match(await formFor(to), /name="to" value="\/"/, to);
   const logIn = async (to: string) =>
     (await login.handle(
-      new Request(`${ORIGIN}/login`, { method: "POST", body: new URLSearchParams({ token: "adm", to }) }),
+      new Request(`${ORIGIN}/login`, {
+        method: "POST",
+        body: new URLSearchParams({ token: "adm", to }),
+      }),
       "10.0.0.1",
     ))!.headers.get("location");
-  assert.deepEqual([await logIn("/runs/x?a=1"), await logIn("//evil.example")], ["/runs/x?a=1", "/"]);
+  assert.deepEqual([await logIn("/runs/x?a=1"), await logIn("//evil.example")], [
+    "/runs/x?a=1",
+    "/",
+  ]);
 });
 
 Deno.test("page: the right token opens a session whose cookie is not the token and which scripts cannot read", async () => {
   const { post, cookieOf, who } = fixture(true);
   const answer = await post("/login", "adm");
   assert.equal(answer?.status, 303);
-  assert.match(answer!.headers.get("set-cookie")!, /HttpOnly; SameSite=Strict; Max-Age=\d+; Secure/);
+  assert.match(
+    answer!.headers.get("set-cookie")!,
+    /HttpOnly; SameSite=Strict; Max-Age=\d+; Secure/,
+  );
   const cookie = cookieOf(answer);
   assert.ok(!cookie.includes("adm"));
   assert.deepEqual(await who(cookie), { name: "admin", readOnly: false, admin: true });
-  assert.deepEqual(await who(cookieOf(await post("/login", "rd"))), { name: "reader", readOnly: true, admin: false });
+  assert.deepEqual(await who(cookieOf(await post("/login", "rd"))), {
+    name: "reader",
+    readOnly: true,
+    admin: false,
+  });
   assert.equal(await who("mosaic_session=forged"), undefined);
 });
 
@@ -97,7 +123,9 @@ Deno.test("page: many wrong tokens of a peer are refused for a while, and never 
 Deno.test("page: wrong tokens of any number of peers are counted in bounded memory", async () => {
   const { post } = fixture();
   for (let i = 0; i < 10_000; i++) await post("/login", "guess", {}, `peer-${i}`);
-  for (let i = 0; i < 30; i++) assert.equal((await post("/login", "guess", {}, `late-${i}`))?.status, 401);
+  for (let i = 0; i < 30; i++) {
+    assert.equal((await post("/login", "guess", {}, `late-${i}`))?.status, 401);
+  }
   assert.equal((await post("/login", "guess", {}, "late"))?.status, 429);
   assert.equal((await post("/login", "guess", {}, "peer-7"))?.status, 401);
   assert.equal((await post("/login", "adm", {}, "late"))?.status, 303);
@@ -112,7 +140,10 @@ Deno.test("page: another site's form is refused", async () => {
 Deno.test("page: a session ends by logging out, by time, and with the token that opened it", async () => {
   const { login, post, cookieOf, who, clock, roles } = fixture();
   const first = cookieOf(await post("/login", "adm"));
-  await login.handle(new Request(`${ORIGIN}/logout`, { method: "POST", headers: { cookie: first } }), "10.0.0.1");
+  await login.handle(
+    new Request(`${ORIGIN}/logout`, { method: "POST", headers: { cookie: first } }),
+    "10.0.0.1",
+  );
   assert.equal(await who(first), undefined);
   const second = cookieOf(await post("/login", "adm"));
   clock.now += 13 * 3600_000;
@@ -125,7 +156,10 @@ Deno.test("page: a session ends by logging out, by time, and with the token that
 Deno.test("page: programs may send the token as a bearer", async () => {
   const { login } = fixture();
   const ask = (token: string) =>
-    login.authenticate(new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${token}` } }), "10.0.0.1");
+    login.authenticate(
+      new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${token}` } }),
+      "10.0.0.1",
+    );
   assert.equal((await ask("rd"))?.readOnly, true);
   assert.equal(await ask("x"), undefined);
 });

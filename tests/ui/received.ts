@@ -9,7 +9,10 @@ export interface Received {
 }
 
 /** Reads server-sent events until one satisfies `done`, and closes the stream. */
-export async function events(response: Response, done: (e: Received) => boolean): Promise<Received[]> {
+export async function events(
+  response: Response,
+  done: (e: Received) => boolean,
+): Promise<Received[]> {
   assert.equal(response.headers.get("content-type"), "text/event-stream");
   const received: Received[] = [];
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -21,10 +24,16 @@ export async function events(response: Response, done: (e: Received) => boolean)
       text += value;
       for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
         const lines = new Map(
-          text.slice(0, end).split("\n").map((l) => [l.slice(0, l.indexOf(":")), l.slice(l.indexOf(":") + 2)]),
+          text.slice(0, end).split("\n").map((
+            l,
+          ) => [l.slice(0, l.indexOf(":")), l.slice(l.indexOf(":") + 2)]),
         );
         text = text.slice(end + 2);
-        const event = { event: lines.get("event")!, id: lines.get("id"), data: JSON.parse(lines.get("data")!) };
+        const event = {
+          event: lines.get("event")!,
+          id: lines.get("id"),
+          data: JSON.parse(lines.get("data")!),
+        };
         received.push(event);
         if (done(event)) return received;
       }

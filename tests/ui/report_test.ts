@@ -38,7 +38,11 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
     runs.push(out.trim());
   }
   assert.equal((await mosaic(["wait", ...runs])).code, 0);
-  await mosaic(["note", runs[0]!, `**Good** ${EVIL} [x](javascript:alert(1)) ![p](http://example.com/p.png)`]);
+  await mosaic([
+    "note",
+    runs[0]!,
+    `**Good** ${EVIL} [x](javascript:alert(1)) ![p](http://example.com/p.png)`,
+  ]);
 
   const one = await mosaic(["report", ...runs, "--out", file]);
   assert.equal(one.code, 0, one.err);
@@ -54,9 +58,22 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
   assert.equal(deep.code, 0, deep.err);
   assert.match(deep.out, /<pre>(&gt;){4000}&lt;img/);
 
-  const printed = await mosaic(["report", "--tag", "t", "--group-by", "name", "-m", "loss", "--out", "-"]);
+  const printed = await mosaic([
+    "report",
+    "--tag",
+    "t",
+    "--group-by",
+    "name",
+    "-m",
+    "loss",
+    "--out",
+    "-",
+  ]);
   // The mean of two seeds, and its band.
-  assert.match(printed.out, /<th scope="row">10<\/th><td>20<\/td><td>5\.858<\/td><td>34\.14<\/td><td>2<\/td>/);
+  assert.match(
+    printed.out,
+    /<th scope="row">10<\/th><td>20<\/td><td>5\.858<\/td><td>34\.14<\/td><td>2<\/td>/,
+  );
   assert.match(printed.out, /class="band"/);
 
   for (
@@ -79,11 +96,21 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
   // The page's button gives the same file, to those who may read.
   const { token } = await (await fetch(`http://${daemon.http}/api/session`)).json();
   const asked = (body: unknown, headers: Record<string, string>) =>
-    fetch(`http://${daemon.http}/api/report`, { method: "POST", headers, body: JSON.stringify(body) });
+    fetch(`http://${daemon.http}/api/report`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify(body),
+    });
   const headers = { "x-mosaic-token": token };
-  const saved = await asked({ runs: runs.slice(0, 2), group_by: "name", metrics: ["loss"] }, headers);
+  const saved = await asked(
+    { runs: runs.slice(0, 2), group_by: "name", metrics: ["loss"] },
+    headers,
+  );
   assert.match(saved.headers.get("content-disposition")!, /attachment/);
-  assert.match(await saved.text(), /<th scope="row">10<\/th><td>20<\/td><td>5\.858<\/td><td>34\.14<\/td><td>2<\/td>/);
+  assert.match(
+    await saved.text(),
+    /<th scope="row">10<\/th><td>20<\/td><td>5\.858<\/td><td>34\.14<\/td><td>2<\/td>/,
+  );
   const all = await (await asked({ runs }, headers)).text();
   const untilMade = (page: string) => page.slice(0, page.indexOf("Made by mosaic"));
   assert.ok(untilMade(all).length > 5000);
@@ -119,7 +146,10 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
     assert.equal(await page.locator("path.curve").count(), 6);
     await page.locator("summary").first().click();
     assert.equal(await page.locator("details[open] tbody tr").count(), 30);
-    assert.ok(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "fits a phone");
+    assert.ok(
+      await page.evaluate("document.documentElement.scrollWidth <= innerWidth"),
+      "fits a phone",
+    );
     assert.deepEqual(await violations(page), []);
     assert.deepEqual(wrong, []);
   } finally {

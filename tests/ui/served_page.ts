@@ -11,7 +11,11 @@ export interface Served {
 export function servePage(core: PlayedEngine, port = 0): Served {
   const hostname = "127.0.0.1";
   const page = createApp(core, { log: core.log, bound: hostname, tickMs: 250 });
-  const server = listenHttp({ address: { hostname, port }, log: core.log, handler: (request) => page.fetch(request) });
+  const server = listenHttp({
+    address: { hostname, port },
+    log: core.log,
+    handler: (request) => page.fetch(request),
+  });
   const stop = async () => {
     page.stop();
     await server.stop();

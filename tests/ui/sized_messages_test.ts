@@ -5,7 +5,9 @@ import { sized, sizedMessages } from "../../src/ui/http/sized_messages.ts";
 async function received(bytes: Uint8Array<ArrayBuffer>, chunk: number): Promise<number[][]> {
   const stream = new ReadableStream<Uint8Array>({
     start(controller) {
-      for (let at = 0; at < bytes.length; at += chunk) controller.enqueue(bytes.subarray(at, at + chunk));
+      for (let at = 0; at < bytes.length; at += chunk) {
+        controller.enqueue(bytes.subarray(at, at + chunk));
+      }
       controller.close();
     },
   });
@@ -19,7 +21,11 @@ Deno.test("sized messages: the same in chunks of any size; one that is cut short
   const bytes = new Uint8Array(messages.flatMap((m) => [...sized(new Uint8Array(m))]));
   for (const chunk of [1, 2, 3, 5, 7, 64, bytes.length]) {
     assert.deepEqual(await received(bytes, chunk), messages, `chunks of ${chunk}`);
-    assert.deepEqual(await received(bytes.slice(0, -1), chunk), messages.slice(0, -1), `cut, chunks of ${chunk}`);
+    assert.deepEqual(
+      await received(bytes.slice(0, -1), chunk),
+      messages.slice(0, -1),
+      `cut, chunks of ${chunk}`,
+    );
   }
 });
 

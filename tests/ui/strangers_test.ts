@@ -1,4 +1,7 @@
-/** What a stranger sends to the port of the page, byte by byte: it is refused before anybody is known, and costs nothing. */
+/**
+ * What a stranger sends to the port of the page, byte by byte: it is refused before anybody is
+ * known, and costs nothing.
+ */
 import assert from "node:assert/strict";
 import { pageLogin } from "../../src/ui/page_login.ts";
 import { type BodyLimits, textOf } from "../../src/ui/http/request.ts";
@@ -21,7 +24,9 @@ async function withPage(
   options: { guarded?: boolean; body?: Partial<BodyLimits> } = {},
 ): Promise<void> {
   await using core = new PlayedEngine();
-  const login = pageLogin({ holderOf: (token) => token === "adm" ? { name: "admin", role: "admin" } : undefined }, {
+  const login = pageLogin({
+    holderOf: (token) => token === "adm" ? { name: "admin", role: "admin" } : undefined,
+  }, {
     secure: false,
     ...(options.body === undefined ? {} : { form: options.body }),
   });
@@ -47,12 +52,16 @@ async function withPage(
         const encoder = new TextEncoder();
         const send: Send = async (text) => {
           const bytes = encoder.encode(text);
-          for (let done = 0; done < bytes.length;) done += await connection.write(bytes.subarray(done));
+          for (let done = 0; done < bytes.length;) {
+            done += await connection.write(bytes.subarray(done));
+          }
         };
         let answered = false;
         // It may be answered, and closed, before all is sent.
         const sending = (async () => {
-          for (const part of talk) await (typeof part === "string" ? send(part) : part(send, () => answered));
+          for (const part of talk) {
+            await (typeof part === "string" ? send(part) : part(send, () => answered));
+          }
         })().catch(() => {});
         const answer = await answerOf(connection);
         answered = true;
@@ -86,7 +95,10 @@ const head = (path: string, port: number, ...headers: string[]) =>
   [`POST ${path} HTTP/1.1`, `Host: 127.0.0.1:${port}`, ...headers, "", ""].join("\r\n");
 const CHUNKED = "Transfer-Encoding: chunked";
 
-/** Sends chunks until there is an answer: a server that wants the whole body gets no end of it before this bound. */
+/**
+ * Sends chunks until there is an answer: a server that wants the whole body gets no end of it
+ * before this bound.
+ */
 const MOST = 64 << 20;
 function endless(told: (sent: number) => void): Talk {
   const chunk = `10000\r\n${"a".repeat(0x10000)}\r\n`;
@@ -100,10 +112,15 @@ function endless(told: (sent: number) => void): Talk {
 
 Deno.test("strangers: a body without end is refused by 413, before anybody is known and before it has ended", async () => {
   await withPage(async ({ port, ask }) => {
-    for (const path of ["/login", "/logout", "/api/runs/actions", "/api/runs/x/cancel", "/nothing"]) {
+    for (
+      const path of ["/login", "/logout", "/api/runs/actions", "/api/runs/x/cancel", "/nothing"]
+    ) {
       let sent = 0;
       const answer = await ask(head(path, port, CHUNKED), endless((n) => sent = n));
-      assert.ok([401, 404, 413, 303].includes(statusOf(answer)), `${path}: ${answer.slice(0, 200)}`);
+      assert.ok(
+        [401, 404, 413, 303].includes(statusOf(answer)),
+        `${path}: ${answer.slice(0, 200)}`,
+      );
       if (path === "/login") {
         assert.equal(statusOf(answer), 413);
         assert.match(answer, /longer than 4096 bytes/);
@@ -145,7 +162,10 @@ Deno.test("strangers: a body that does not come is answered by 408, and its conn
     const { runId } = core.addExecuting("one");
     const { token } = await (await fetch(`http://127.0.0.1:${port}/api/session`)).json();
     const path = `/api/runs/${runId}/pause`;
-    const answer = await ask(head(path, port, "Content-Length: 9", `x-mosaic-token: ${token}`), "{");
+    const answer = await ask(
+      head(path, port, "Content-Length: 9", `x-mosaic-token: ${token}`),
+      "{",
+    );
     assert.equal(statusOf(answer), 408, answer);
     assert.match(answer, /request_timeout/);
   }, { guarded: false, body });
@@ -157,7 +177,17 @@ Deno.test("strangers: a Host or an Origin that is none is the sender's mistake, 
       const get = (path: string, ...headers: string[]) =>
         ask([`GET ${path} HTTP/1.1`, ...headers, "", ""].join("\r\n"));
       for (const path of ["/", "/login", "/api/runs", "/healthz", "/nothing"]) {
-        for (const host of ["127.0.0.1:99999", "127.0.0.1:x", "a b", "user@127.0.0.1", "127.0.0.1/x", "[::1", ""]) {
+        for (
+          const host of [
+            "127.0.0.1:99999",
+            "127.0.0.1:x",
+            "a b",
+            "user@127.0.0.1",
+            "127.0.0.1/x",
+            "[::1",
+            "",
+          ]
+        ) {
           const answer = await get(path, `Host: ${host}`);
           assert.equal(statusOf(answer), 400, `${path} ${host}: ${answer}`);
         }
@@ -179,7 +209,12 @@ Deno.test("strangers: logging in works over the wire, with the form's own policy
   await withPage(async ({ port, ask }) => {
     const logIn = (token: string) =>
       ask(
-        head("/login", port, `Origin: http://127.0.0.1:${port}`, `Content-Length: ${6 + token.length}`),
+        head(
+          "/login",
+          port,
+          `Origin: http://127.0.0.1:${port}`,
+          `Content-Length: ${6 + token.length}`,
+        ),
         `token=${token}`,
       );
     for (let i = 0; i < 30; i++) assert.equal(statusOf(await logIn("guess")), 401);

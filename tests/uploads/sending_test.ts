@@ -17,7 +17,9 @@ interface Ends {
 
 async function inBoth(maxBytes: number, test: (ends: Ends) => Promise<void>): Promise<void> {
   const directory = await Deno.makeTempDir();
-  const [there, here] = ["there", "here"].map((name) => new RunFiles(`${directory}/${name}`, "w")) as [
+  const [there, here] = ["there", "here"].map((name) =>
+    new RunFiles(`${directory}/${name}`, "w")
+  ) as [
     RunFiles,
     RunFiles,
   ];
@@ -45,7 +47,9 @@ async function inBoth(maxBytes: number, test: (ends: Ends) => Promise<void>): Pr
       sender.answered({ offset: BigInt(at), done, refused, hold });
     }
   };
-  await test({ there, here, sender, drain }).finally(() => Deno.remove(directory, { recursive: true }));
+  await test({ there, here, sender, drain }).finally(() =>
+    Deno.remove(directory, { recursive: true })
+  );
 }
 
 Deno.test("uploads: a log that was emptied on its host, and a file that changes while it is read", () =>
@@ -65,7 +69,10 @@ Deno.test("uploads: a log that was emptied on its host, and a file that changes 
     });
     assert.equal(Deno.readTextFileSync(here.stdout(1)), "new\n");
     assert.equal(Deno.readTextFileSync(here.stderr(1)), "");
-    assert.deepEqual(Deno.readFileSync(`${here.directory}/model.pt`), new Uint8Array(700_000).fill(2));
+    assert.deepEqual(
+      Deno.readFileSync(`${here.directory}/model.pt`),
+      new Uint8Array(700_000).fill(2),
+    );
     // Another connection: the daemon has it all, and nothing is carried again.
     sender.begin(0);
     const again: string[] = [];
@@ -76,11 +83,17 @@ Deno.test("uploads: a log that was emptied on its host, and a file that changes 
 
 Deno.test("uploads: what is written to for ever, is too large or too deep does not keep an upload from its end, and is left", () =>
   inBoth(1000, async ({ there, here, sender, drain }) => {
-    const [busy, large] = ["busy", "large"].map((name) => `${there.directory}/${name}`) as [string, string];
+    const [busy, large] = ["busy", "large"].map((name) => `${there.directory}/${name}`) as [
+      string,
+      string,
+    ];
     Deno.writeTextFileSync(`${there.directory}/small`, "x");
     Deno.writeTextFileSync(busy, "0\n");
     // Of a process that has outlived its worker.
-    await drain(true, ({ path }) => path === "busy" && Deno.writeTextFileSync(busy, "more\n", { append: true }));
+    await drain(
+      true,
+      ({ path }) => path === "busy" && Deno.writeTextFileSync(busy, "more\n", { append: true }),
+    );
     assert.ok(sender.hasLeft);
     Deno.removeSync(busy);
     assert.ok(!sender.hasLeft);

@@ -3,13 +3,24 @@ import { createHash } from "node:crypto";
 import { RunFiles } from "../../src/base/layout.ts";
 import { storedPath, withinRun } from "../../src/uploads/uploaded.ts";
 import { checkpointFiles } from "../../src/registry/artifacts/checkpoint_files.ts";
-import { Allowance, type Chunk, unfinishedUploads, Uploads } from "../../src/uploads/take_uploads.ts";
+import {
+  Allowance,
+  type Chunk,
+  unfinishedUploads,
+  Uploads,
+} from "../../src/uploads/take_uploads.ts";
 import { crc32c } from "../../src/base/crc32c.ts";
 
 const AT = 1_700_000_000_123;
 const text = (bytes: string) => new TextEncoder().encode(bytes);
 
-function chunk(path: string, whole: string, offset = 0, length = whole.length, changedAt = AT): Chunk {
+function chunk(
+  path: string,
+  whole: string,
+  offset = 0,
+  length = whole.length,
+  changedAt = AT,
+): Chunk {
   const data = text(whole).subarray(offset, offset + length);
   const isLast = offset + data.length === whole.length;
   const sha256 = isLast ? createHash("sha256").update(whole).digest("hex") : "";
@@ -17,7 +28,10 @@ function chunk(path: string, whole: string, offset = 0, length = whole.length, c
 }
 
 async function inRun(
-  test: (files: RunFiles, take: (chunk: Chunk, attempt?: number) => ReturnType<Uploads["take"]>) => Promise<void>,
+  test: (
+    files: RunFiles,
+    take: (chunk: Chunk, attempt?: number) => ReturnType<Uploads["take"]>,
+  ) => Promise<void>,
 ) {
   const directory = await Deno.makeTempDir();
   const files = new RunFiles(`${directory}/run`, "w");
@@ -44,9 +58,14 @@ Deno.test("uploads: a file comes in chunks over any number of connections, and i
     assert.deepEqual(await take(chunk("checkpoints/m.pt", whole, 40)), { offset: 100, done: true });
     assert.equal(Deno.readTextFileSync(place), whole);
     assert.equal(Deno.statSync(place).mtime?.getTime(), AT);
-    assert.deepEqual(await take(chunk("checkpoints/m.pt", whole, 0, 0)), { offset: 100, done: true });
+    assert.deepEqual(await take(chunk("checkpoints/m.pt", whole, 0, 0)), {
+      offset: 100,
+      done: true,
+    });
     // Another version takes its place when that is whole, and not before.
-    assert.deepEqual(await take(chunk("checkpoints/m.pt", "new".repeat(9), 0, 5, AT + 1)), { offset: 5 });
+    assert.deepEqual(await take(chunk("checkpoints/m.pt", "new".repeat(9), 0, 5, AT + 1)), {
+      offset: 5,
+    });
     assert.equal(Deno.readTextFileSync(place), whole);
     assert.deepEqual(unfinishedUploads(files, 1), [{ path: "checkpoints/m.pt", bytes: 5 }]);
     assert.deepEqual(unfinishedUploads(files, 1), []);
@@ -84,10 +103,32 @@ Deno.test("uploads: an attempt writes its own files only, inside the run's direc
   inRun(async (files, take) => {
     for (
       const path of [
-        ...["/etc/passwd", "../x", "a/../../x", "a//b", ".mosaic/proxy-1.json", ".mosaic/worker-1.json", "logs/x.log"],
-        ...["logs/w.2.stdout.log", "checkpoints/attempt-2/m.pt", "a/.hidden", "a.tmp", "a\0b", "x".repeat(300), ""],
+        ...[
+          "/etc/passwd",
+          "../x",
+          "a/../../x",
+          "a//b",
+          ".mosaic/proxy-1.json",
+          ".mosaic/worker-1.json",
+          "logs/x.log",
+        ],
+        ...[
+          "logs/w.2.stdout.log",
+          "checkpoints/attempt-2/m.pt",
+          "a/.hidden",
+          "a.tmp",
+          "a\0b",
+          "x".repeat(300),
+          "",
+        ],
       ]
-    ) assert.equal((await take(chunk(path, "x"))).refused, "an attempt must not write this path", path);
+    ) {
+      assert.equal(
+        (await take(chunk(path, "x"))).refused,
+        "an attempt must not write this path",
+        path,
+      );
+    }
     assert.match(
       (await take({ ...chunk("big", "x"), size: 2 << 20 })).refused!,
       /more than 1048576 bytes \(--max-upload\)/,
@@ -97,10 +138,18 @@ Deno.test("uploads: an attempt writes its own files only, inside the run's direc
     assert.deepEqual(await take(chunk("grown", "x".repeat(700_000), 0, 0)), { offset: 0 });
     for (const path of ["grown", "logs/w.stdout.log", "another"]) {
       const [size, changedAt] = [900_000 + path.length, path.startsWith("logs") ? 0 : AT + 1];
-      const { refused = "" } = await take({ ...chunk(path, "x".repeat(100), 0, 100, changedAt), size, sha256: "" });
+      const { refused = "" } = await take({
+        ...chunk(path, "x".repeat(100), 0, 100, changedAt),
+        size,
+        sha256: "",
+      });
       assert.match(refused, path === "grown" ? /^$/ : /--max-upload/, path);
     }
-    const beyond = { ...chunk("logs/w.stderr.log", "x".repeat(100), 0, 100, 0), size: 10, sha256: "" };
+    const beyond = {
+      ...chunk("logs/w.stderr.log", "x".repeat(100), 0, 100, 0),
+      size: 10,
+      sha256: "",
+    };
     assert.match((await take(beyond)).refused!, /chunks do not fit/);
     // A time that many tools give what they pack, and one before it.
     for (const changedAt of [0, -86_400_500]) {
@@ -152,7 +201,10 @@ Deno.test("checkpoints: fetched in chunks, the rest behind what is there; one wi
   for (const name of ["checkpoints/model.zip", "checkpoints/model", `${directory}/checkpoints`]) {
     assert.deepEqual(await fetched(name, 0), { offsets: [0, 262_144, 524_288], sha256 });
   }
-  assert.deepEqual(await fetched("checkpoints/model.zip", 262_144), { offsets: [262_144, 524_288], sha256 });
+  assert.deepEqual(await fetched("checkpoints/model.zip", 262_144), {
+    offsets: [262_144, 524_288],
+    sha256,
+  });
   assert.deepEqual((await fetched("checkpoints/model.zip", whole.length)).offsets, []);
   await assert.rejects(fetched("/etc/passwd", 0), /there is no checkpoint/);
   await Deno.remove(directory, { recursive: true });

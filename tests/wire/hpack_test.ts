@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { encodeHeaders, type Header, statusIn } from "../../src/wire/http/hpack.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 
-const bytes = (hex: string) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+const bytes = (hex: string) =>
+  Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 const text = (value: string) => [value.length, ...new TextEncoder().encode(value)];
 
 /** Headers as this end writes them: each with its name, and never to be kept. */
@@ -32,12 +33,16 @@ Deno.test("hpack: headers are written as they are, short and long", () => {
     [":method", "POST"],
     ["authorization", "Bearer x", "secret"],
     ["empty", ""],
-    ...[126, 127, 128, 254, 255, 256, 5000].map((length): Header => [`l${length}`, "v".repeat(length)]),
+    ...[126, 127, 128, 254, 255, 256, 5000].map((
+      length,
+    ): Header => [`l${length}`, "v".repeat(length)]),
   ];
   const block = encodeHeaders(headers);
   assert.deepEqual(read(block), headers.map(([name, value]) => [name, value]));
   assert(block.includes(0x10), "a secret is not to be kept by anybody");
-  for (const value of ["a\nb", "ä", "\0"]) assert.throws(() => encodeHeaders([["n", value]]), /no header may have/);
+  for (const value of ["a\nb", "ä", "\0"]) {
+    assert.throws(() => encodeHeaders([["n", value]]), /no header may have/);
+  }
 });
 
 Deno.test("hpack: the status is read in every form that RFC 7541 has for it", () => {
@@ -62,13 +67,17 @@ Deno.test("hpack: the status is read in every form that RFC 7541 has for it", ()
   const coded = (status: string) => {
     const bits = [...status].map((digit) => {
       const value = Number(digit);
-      return value <= 2 ? value.toString(2).padStart(5, "0") : (0x19 + value - 3).toString(2).padStart(6, "0");
+      return value <= 2
+        ? value.toString(2).padStart(5, "0")
+        : (0x19 + value - 3).toString(2).padStart(6, "0");
     }).join("");
     const padded = bits.padEnd(Math.ceil(bits.length / 8) * 8, "1");
     const value = padded.match(/.{8}/g)!.map((byte) => parseInt(byte, 2));
     return Uint8Array.of(0x08, 0x80 | value.length, ...value);
   };
-  for (let status = 100; status < 1000; status++) assert.equal(statusIn(coded(String(status))), status);
+  for (let status = 100; status < 1000; status++) {
+    assert.equal(statusIn(coded(String(status))), status);
+  }
 });
 
 Deno.test("hpack: what cannot be read is refused, wherever it is cut", () => {

@@ -13,7 +13,10 @@ type Dial = (signal: AbortSignal) => Promise<Deno.Conn>;
 function callTo(dial: Dial, keepAlive?: KeepAlive) {
   return new Http2Call({
     dial,
-    headers: [[":method", "POST"], [":scheme", "http"], [":path", "/"], [":authority", "localhost"]],
+    headers: [[":method", "POST"], [":scheme", "http"], [":path", "/"], [
+      ":authority",
+      "localhost",
+    ]],
     keepAlive,
   });
 }
@@ -34,7 +37,9 @@ async function withServer(
     await new Promise<void>((resolve) => server.listen(at, resolve));
     const { port } = server.address() as net.AddressInfo;
     const dial: Dial = (signal) =>
-      "path" in at ? Deno.connect({ transport: "unix", path }) : Deno.connect({ hostname: "127.0.0.1", port, signal });
+      "path" in at
+        ? Deno.connect({ transport: "unix", path })
+        : Deno.connect({ hostname: "127.0.0.1", port, signal });
     try {
       await test(dial, server);
     } finally {
@@ -61,7 +66,8 @@ async function read(answer: AsyncGenerator<Uint8Array, void>, length: number): P
   return all;
 }
 
-// Windows of less than a frame, of the least that clients begin with, and of more than is ever sent at once.
+// Windows of less than a frame, of the least that clients begin with, and of more than is ever sent
+// at once.
 for (const initialWindowSize of [1000, 65_535, 1 << 20]) {
   Deno.test(`http2 call: megabytes go there and back, with a window of ${initialWindowSize}`, async () => {
     const bytes = pattern(3_000_001);
@@ -73,7 +79,9 @@ for (const initialWindowSize of [1000, 65_535, 1 << 20]) {
     await withServer(echo, async (dial) => {
       const call = callTo(dial);
       try {
-        for (let at = 0; at < bytes.length; at += 70_000) call.send(bytes.subarray(at, at + 70_000));
+        for (let at = 0; at < bytes.length; at += 70_000) {
+          call.send(bytes.subarray(at, at + 70_000));
+        }
         assert.deepEqual(await read(call.answer(), bytes.length), bytes);
         assert.equal(call.status, 200);
       } finally {
@@ -166,21 +174,39 @@ Deno.test("http2 call: one who hangs up, breaks off or speaks something else is 
   const text = (value: string) => new TextEncoder().encode(value);
   const begun = [...settings([]), ...frameOf(99, 255, 0, text("of a kind that nobody knows"))];
   const padded = Uint8Array.of(9, 1);
-  const endless = Array.from({ length: 5 }, () => [...frameOf(FRAME.continuation, 0, 1, new Uint8Array(16_384))])
+  const endless = Array.from(
+    { length: 5 },
+    () => [...frameOf(FRAME.continuation, 0, 1, new Uint8Array(16_384))],
+  )
     .flat();
   const answers: [Iterable<number>, RegExp][] = [
     ["", /the connection has ended/],
     ["\0\0", /the connection has ended/],
-    ["HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", /is not a daemon: it does not speak HTTP\/2/],
+    [
+      "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+      /is not a daemon: it does not speak HTTP\/2/,
+    ],
   ].map(([bytes, message]) => [text(bytes as string), message as RegExp]);
   answers.push(
-    [[...begun, ...frameOf(FRAME.resetStream, 0, 1, numbers(2))], /broken off the stream \(HTTP\/2 code 2\)/],
-    [[...begun, ...frameOf(FRAME.goAway, 0, 0, numbers(1, 11))], /broken off the connection \(HTTP\/2 code 11\)/],
-    [[...begun, ...frameOf(FRAME.goAway, 0, 0, numbers(0, 0))], /broken off the connection \(HTTP\/2 code 0\)/],
+    [
+      [...begun, ...frameOf(FRAME.resetStream, 0, 1, numbers(2))],
+      /broken off the stream \(HTTP\/2 code 2\)/,
+    ],
+    [
+      [...begun, ...frameOf(FRAME.goAway, 0, 0, numbers(1, 11))],
+      /broken off the connection \(HTTP\/2 code 11\)/,
+    ],
+    [
+      [...begun, ...frameOf(FRAME.goAway, 0, 0, numbers(0, 0))],
+      /broken off the connection \(HTTP\/2 code 0\)/,
+    ],
     [[...begun, ...frameOf(FRAME.goAway, 0, 0, numbers(1, 0))], /the connection has ended/],
     [[...begun, ...frameOf(FRAME.goAway, 0, 0, numbers(1))], /does not speak HTTP\/2/],
     [[...begun, ...frameOf(FRAME.data, FLAG.padded, 1, padded)], /more padding than that/],
-    [[...begun, ...frameOf(FRAME.headers, 0, 1, new Uint8Array()), ...endless], /headers have no end/],
+    [
+      [...begun, ...frameOf(FRAME.headers, 0, 1, new Uint8Array()), ...endless],
+      /headers have no end/,
+    ],
   );
   for (const [answer, message] of answers) {
     using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -203,7 +229,10 @@ Deno.test("http2 call: a connection that answers no ping is given up, one that i
   const keepAlive = { afterMs: 20, withinMs: 1000 };
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr as Deno.NetAddr;
-  const silent = callTo((signal) => Deno.connect({ hostname: "127.0.0.1", port, signal }), keepAlive);
+  const silent = callTo(
+    (signal) => Deno.connect({ hostname: "127.0.0.1", port, signal }),
+    keepAlive,
+  );
   await assert.rejects(silent.answer().next(), (error) => {
     assert(error instanceof MosaicError && error.code === "unavailable");
     assert.match(error.message, /nothing was received over the connection for 1.02 s/);

@@ -1,7 +1,14 @@
-/** Connections that say nothing, or half of something, end; those that are being answered do not. */
+/**
+ * Connections that say nothing, or half of something, end; those that are being answered do not.
+ */
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
-import { type HttpAddress, listenHttp, WAITING, type Waiting } from "../../src/wire/http/http_listener.ts";
+import {
+  type HttpAddress,
+  listenHttp,
+  WAITING,
+  type Waiting,
+} from "../../src/wire/http/http_listener.ts";
 import { readTls } from "../../src/wire/address/tls.ts";
 import { TlsUpgrade } from "../../src/wire/http/tls_upgrade.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
@@ -17,13 +24,19 @@ async function withListener(
   const directory = await Deno.makeTempDir();
   const tcp: HttpAddress = { hostname: "127.0.0.1", port: 0 };
   const files = certificates(directory);
-  for (const [address, tls] of [[tcp], [{ path: `${directory}/s.sock` }], [tcp, true]] as [HttpAddress, true?][]) {
+  for (
+    const [address, tls] of [[tcp], [{ path: `${directory}/s.sock` }], [tcp, true]] as [
+      HttpAddress,
+      true?,
+    ][]
+  ) {
     const held = Promise.withResolvers<void>();
     const listener = listenHttp({
       address,
       log,
       waiting,
-      tls: tls && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...waiting, open: 1000 }),
+      tls: tls &&
+        new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...waiting, open: 1000 }),
       handler: async (request, { remoteAddr }) => {
         assert.equal(remoteAddr.transport, "path" in address ? "unix" : "tcp");
         if (request.url.endsWith("/held")) await held.promise;
@@ -35,7 +48,11 @@ async function withListener(
       if ("path" in address) return Deno.connect({ transport: "unix", path: address.path });
       const options = { hostname, port: Number(port) };
       if (!tls) return Deno.connect(options);
-      return Deno.connectTls({ ...options, hostname: "localhost", caCerts: [Deno.readTextFileSync(files.ca)] });
+      return Deno.connectTls({
+        ...options,
+        hostname: "localhost",
+        caCerts: [Deno.readTextFileSync(files.ca)],
+      });
     };
     try {
       await work(dial, held);
@@ -68,11 +85,13 @@ const WHOLE = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 Deno.test("http listener: half a request's head, nothing at all, half of a second request: each connection ends by itself", async () => {
   await withListener({ headMs: 300, idleMs: 300, most: 512 }, async (dial, held) => {
     const connections = await Promise.all(
-      ["", "GET / HT", WHOLE, `${WHOLE}GET`, "GET /held HTTP/1.1\r\nhost: a\r\n\r\n"].map(async (text) => {
-        const connection = await dial();
-        if (text !== "") await say(connection, text);
-        return connection;
-      }),
+      ["", "GET / HT", WHOLE, `${WHOLE}GET`, "GET /held HTTP/1.1\r\nhost: a\r\n\r\n"].map(
+        async (text) => {
+          const connection = await dial();
+          if (text !== "") await say(connection, text);
+          return connection;
+        },
+      ),
     );
     const answering = connections.pop()!;
     for (const connection of connections) {
@@ -135,12 +154,18 @@ Deno.test("http listener: over TLS, peers without a handshake, or with half of o
     const plain = await Deno.connect({ port });
     await say(plain, WHOLE);
     peers.push(plain);
-    const client = await Deno.connectTls({ port, hostname: "localhost", caCerts: [Deno.readTextFileSync(files.ca)] });
+    const client = await Deno.connectTls({
+      port,
+      hostname: "localhost",
+      caCerts: [Deno.readTextFileSync(files.ca)],
+    });
     await say(client, WHOLE);
     assert.match(await hear(client, "answer"), /200 OK/);
     for (const peer of peers) assert.equal(await hear(peer, "never"), "");
     // The peers' own ends, and the client's three at the server and one of its own.
-    await until(() => descriptors() <= before + peers.length + 4, { what: "the server's descriptors to be free" });
+    await until(() => descriptors() <= before + peers.length + 4, {
+      what: "the server's descriptors to be free",
+    });
     await say(client, WHOLE);
     assert.match(await hear(client, "answer"), /200 OK/);
     client.close();
@@ -159,7 +184,12 @@ Deno.test("http listener: over TLS, peers that take nothing of their answers are
   const listener = listenHttp({
     address: { hostname: "127.0.0.1", port: 0 },
     log,
-    tls: new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 4 }, () => reports++),
+    tls: new TlsUpgrade(
+      readTls(files.server),
+      `${directory}/tls.sock`,
+      { ...WAITING, open: 4 },
+      () => reports++,
+    ),
     handler: () => new Response(new Uint8Array(64 << 20)),
   });
   const port = Number(listener.address.split(":")[1]);

@@ -1,4 +1,7 @@
-/** A JSON text as a part of other bytes. Valid until those change, or until this object is set to another part. */
+/**
+ * A JSON text as a part of other bytes. Valid until those change, or until this object is set to
+ * another part.
+ */
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 

@@ -1,4 +1,6 @@
-/** JSON with numbers preserved exactly as written (1.0 stays 1.0, large integers keep their value). */
+/**
+ * JSON with numbers preserved exactly as written (1.0 stays 1.0, large integers keep their value).
+ */
 
 // JSON.parse with source access and JSON.rawJSON are not in TypeScript's library yet.
 type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown;
@@ -12,7 +14,8 @@ const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
 export function parseKeepingNumbers(text: string): unknown {
   return parseWithSource(
     text,
-    (_, value, context) => typeof value === "number" ? rawJson(context.source ?? String(value)) : value,
+    (_, value, context) =>
+      typeof value === "number" ? rawJson(context.source ?? String(value)) : value,
   );
 }
 

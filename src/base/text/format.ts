@@ -8,7 +8,9 @@ export function duration(ms: number): string {
   if (s < 60) return `${s}s`;
   if (s < 3600) return `${Math.floor(s / 60)}m ${String(s % 60).padStart(2, "0")}s`;
   const minutes = Math.floor(s / 60);
-  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)}h ${String(minutes % 60).padStart(2, "0")}m`;
+  if (minutes < 24 * 60) {
+    return `${Math.floor(minutes / 60)}h ${String(minutes % 60).padStart(2, "0")}m`;
+  }
   const hours = Math.floor(minutes / 60);
   return `${Math.floor(hours / 24)}d ${hours % 24}h`;
 }
@@ -17,7 +19,10 @@ export function ago(at: number | null, now: number): string {
   return at === null ? "-" : `${duration(now - at)} ago`;
 }
 
-/** "124,336". Not by toLocaleString, which loads the language tables: a tenth of the time of `mosaic list`. */
+/**
+ * "124,336". Not by toLocaleString, which loads the language tables: a tenth of the time of `mosaic
+ * list`.
+ */
 export function count(n: number): string {
   return String(Math.round(n)).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
@@ -35,7 +40,9 @@ export function compact(n: number): string {
 }
 
 export function rate(perSecond: number): string {
-  return perSecond > 0 && perSecond < 9.95 ? `${perSecond.toFixed(1)}/s` : `${compact(perSecond)}/s`;
+  return perSecond > 0 && perSecond < 9.95
+    ? `${perSecond.toFixed(1)}/s`
+    : `${compact(perSecond)}/s`;
 }
 
 /** "512 B", "1.5 MiB". */
@@ -49,12 +56,17 @@ export function bytes(n: number): string {
   throw new RangeError(`${n} bytes`);
 }
 
-/** Four significant digits, with an exponent only for very small or large values: "0.01234", "2.5e-7", "1234". */
+/**
+ * Four significant digits, with an exponent only for very small or large values: "0.01234",
+ * "2.5e-7", "1234".
+ */
 export function number(x: number): string {
   if (!Number.isFinite(x)) return Number.isNaN(x) ? "NaN" : x > 0 ? "∞" : "-∞";
   if (x === 0) return "0";
   const size = Math.abs(x);
-  if (size >= 1e6 || size < 1e-4) return x.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+  if (size >= 1e6 || size < 1e-4) {
+    return x.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+  }
   if (size >= 1000) return String(Math.round(x));
   const text = x.toPrecision(4);
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
@@ -70,15 +82,25 @@ export function localTime(at: number): string {
 /** "14:03:05" in the reader's time zone. */
 export function clock(at: number): string {
   const d = new Date(at);
-  return [d.getHours(), d.getMinutes(), d.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
+  return [d.getHours(), d.getMinutes(), d.getSeconds()].map((n) => String(n).padStart(2, "0")).join(
+    ":",
+  );
 }
 
 /**
- * Milliseconds of "90", "90s", "15m", "1h30m", "2d", "500ms" (a bare number is seconds); undefined for anything else.
+ * Milliseconds of "90", "90s", "15m", "1h30m", "2d", "500ms" (a bare number is seconds); undefined
+ * for anything else.
  */
 export function parseDuration(text: string): number | undefined {
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1000;
-  const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+  const UNITS: Record<string, number> = {
+    ms: 1,
+    s: 1000,
+    m: 60_000,
+    h: 3_600_000,
+    d: 86_400_000,
+    w: 604_800_000,
+  };
   let total = 0;
   let rest = text;
   while (rest !== "") {
@@ -101,7 +123,9 @@ export function parseBytes(text: string): number | undefined {
 export function shortIds(ids: readonly string[], least = 10): Map<string, string> {
   const distinct = [...new Set(ids)];
   let length = least;
-  while (length < 26 && new Set(distinct.map((id) => id.slice(0, length))).size < distinct.length) length++;
+  while (length < 26 && new Set(distinct.map((id) => id.slice(0, length))).size < distinct.length) {
+    length++;
+  }
   return new Map(distinct.map((id) => [id, id.slice(0, length)]));
 }
 

@@ -3,7 +3,10 @@
 let cachedSecond = -1;
 let cachedPrefix = "";
 
-/** RFC 3339 in milliseconds; "" for no time. The text up to the seconds is cached: rows come in order of time. */
+/**
+ * RFC 3339 in milliseconds; "" for no time. The text up to the seconds is cached: rows come in
+ * order of time.
+ */
 export function isoTime(ms: number): string {
   const second = Math.floor(ms / 1000);
   if (second !== cachedSecond) {

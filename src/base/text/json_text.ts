@@ -1,12 +1,15 @@
 /**
- * JSON texts of programs: checks them, and repairs those with bare NaN, Infinity and -Infinity, which Python's json.dumps
- * writes and JSON does not have.
+ * JSON texts of programs: checks them, and repairs those with bare NaN, Infinity and -Infinity,
+ * which Python's json.dumps writes and JSON does not have.
  */
 const TOKEN = /"|-?\b(?:Infinity|NaN)\b/g;
 const QUOTE_OR_ESCAPE = /["\\]/g;
 
 /** The text with every bare non-finite word outside of strings as null, or as `as` returns it. */
-export function withoutNonFinite(text: string, as: (word: string) => string = () => "null"): string {
+export function withoutNonFinite(
+  text: string,
+  as: (word: string) => string = () => "null",
+): string {
   let repaired = "";
   let from = 0;
   TOKEN.lastIndex = 0;
@@ -27,8 +30,8 @@ export function withNamedNonFinite(text: string): string {
 }
 
 /**
- * A loop, because a pattern for whole strings overflows its stack on strings of many megabytes. @param at after the opening
- * quote
+ * A loop, because a pattern for whole strings overflows its stack on strings of many megabytes.
+ * @param at after the opening quote
  */
 function afterString(text: string, at: number): number {
   QUOTE_OR_ESCAPE.lastIndex = at;
@@ -44,15 +47,21 @@ const PLAIN_NUMBERS =
   /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|\[(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:, ?(?!\])|(?=\])))*\])$/;
 
 /**
- * Levels of objects and arrays in a JSON text of others: a deeper one counts as text that is not JSON. Whatever walks a value
- * (JSON.stringify, structuredClone, protobuf, mosaic's own functions) calls itself once per level, and ends with an error a
- * few thousand levels deep; SQLite's functions read 1000.
+ * Levels of objects and arrays in a JSON text of others: a deeper one counts as text that is not
+ * JSON. Whatever walks a value (JSON.stringify, structuredClone, protobuf, mosaic's own functions)
+ * calls itself once per level, and ends with an error a few thousand levels deep; SQLite's
+ * functions read 1000.
  */
 export const MAX_JSON_DEPTH = 200;
 
-/** JSON.parse for text of others. @throws SyntaxError also for a text that nests deeper than MAX_JSON_DEPTH */
+/**
+ * JSON.parse for text of others. @throws SyntaxError also for a text that nests deeper than
+ * MAX_JSON_DEPTH
+ */
 export function parsedJson(text: string): unknown {
-  if (isTooDeep(text)) throw new SyntaxError(`it nests more than ${MAX_JSON_DEPTH} levels of objects and arrays`);
+  if (isTooDeep(text)) {
+    throw new SyntaxError(`it nests more than ${MAX_JSON_DEPTH} levels of objects and arrays`);
+  }
   return JSON.parse(text);
 }
 
@@ -63,7 +72,9 @@ export function isTooDeep(text: string): boolean {
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);
     if (c === QUOTE) {
-      for (i++; i < text.length && text.charCodeAt(i) !== QUOTE; i++) if (text.charCodeAt(i) === BACKSLASH) i++;
+      for (i++; i < text.length && text.charCodeAt(i) !== QUOTE; i++) {
+        if (text.charCodeAt(i) === BACKSLASH) i++;
+      }
     } // A bracket and a brace differ in one bit; each closing one is two after its opening one.
     else if ((c | 32) === OPEN) {
       if (++depth > MAX_JSON_DEPTH) return true;
@@ -85,7 +96,10 @@ export function isJson(text: string): boolean {
   }
 }
 
-/** The text if it is JSON, else the text without bare non-finite words if that is JSON; undefined if neither is. */
+/**
+ * The text if it is JSON, else the text without bare non-finite words if that is JSON; undefined if
+ * neither is.
+ */
 export function repairedJson(text: string): string | undefined {
   if (isJson(text)) return text;
   const finite = withoutNonFinite(text);
@@ -102,7 +116,10 @@ export function namedNonFinite(text: string): Record<string, unknown> | undefine
   return objectOf(text, withNamedNonFinite);
 }
 
-function objectOf(text: string, repair: (text: string) => string): Record<string, unknown> | undefined {
+function objectOf(
+  text: string,
+  repair: (text: string) => string,
+): Record<string, unknown> | undefined {
   let value: unknown;
   try {
     value = parsedJson(text);
@@ -116,7 +133,10 @@ function objectOf(text: string, repair: (text: string) => string): Record<string
     : undefined;
 }
 
-/** A JSON text on one line. Text that is not JSON becomes a JSON string; Python's bare NaN and infinities become null. */
+/**
+ * A JSON text on one line. Text that is not JSON becomes a JSON string; Python's bare NaN and
+ * infinities become null.
+ */
 export function rawJson(text: string): string {
   if (text.length < 4096 && PLAIN_NUMBERS.test(text)) return text;
   const json = repairedJson(text);
@@ -127,7 +147,10 @@ export function rawJson(text: string): string {
 
 const BRACKET = /["[\]{}]/g;
 
-/** How deep arrays and objects of a JSON text are nested. A deep value can be parsed, and not written again. */
+/**
+ * How deep arrays and objects of a JSON text are nested. A deep value can be parsed, and not
+ * written again.
+ */
 export function depthOf(json: string): number {
   let depth = 0;
   let deepest = 0;

@@ -8,7 +8,9 @@ export function nearest(word: string, known: readonly string[]): string[] {
   return known
     .map((k) => ({
       k,
-      d: lower.length > 1 && k.toLowerCase().startsWith(lower) ? 0 : editDistance(lower, k.toLowerCase()),
+      d: lower.length > 1 && k.toLowerCase().startsWith(lower)
+        ? 0
+        : editDistance(lower, k.toLowerCase()),
     }))
     .filter(({ d }) => d <= reach)
     .sort((a, b) => a.d - b.d || a.k.localeCompare(b.k))

@@ -4,13 +4,18 @@ import { Lexer, type Token, Tokenizer } from "marked";
 /** Address-like words: at each letter of one, GFM looks for the @ at its end. */
 const LONGEST_WORD = 2000;
 
-/** Quotes and lists within each other, each of which the parser reads again: 32 levels begin one line. */
+/**
+ * Quotes and lists within each other, each of which the parser reads again: 32 levels begin one
+ * line.
+ */
 const DEEP_LINE = /^[ \t]*(?:(?:[>*+-]|\d{1,9}[.)])[ \t]*){32}/m;
 
 /** Beginnings in HTML, each of which is searched for its end up to the end of a paragraph. */
 const ENDS = [["<!--", "-->"], ["<?", "?>"], ["<![CDATA[", "]]>"]] as const;
 
-/** Characters that are searched in vain for the ends of emphases; later signs of emphasis stay text. */
+/**
+ * Characters that are searched in vain for the ends of emphases; later signs of emphasis stay text.
+ */
 const SEARCHED = 4 << 20;
 
 /** Looks once in a text for an end that is not there. */
@@ -36,7 +41,9 @@ class LinearTokenizer extends Tokenizer {
 
   override tag(source: string) {
     const [, end] = ENDS.find(([begin]) => source.startsWith(begin)) ?? [];
-    if (end !== undefined && (this.missing.has(end) || !source.includes(end))) return void this.missing.add(end);
+    if (end !== undefined && (this.missing.has(end) || !source.includes(end))) {
+      return void this.missing.add(end);
+    }
     return super.tag(source);
   }
 }

@@ -25,6 +25,8 @@ export function progressLine({ name, unit, done, total }: Step, elapsedMs: numbe
     `${name}: ${size(reached)}${known ? ` of ${size(total)}` : ""}${isBytes ? "" : ` ${unit}`}`,
     ...known ? [`${Math.floor((reached / total) * 100)}%`] : [],
     ...perSecond > 0 ? [isBytes ? `${bytes(perSecond)}/s` : rate(perSecond)] : [],
-    ...known && perSecond > 0 && reached < total ? [`${duration(((total - reached) / perSecond) * 1000)} left`] : [],
+    ...known && perSecond > 0 && reached < total
+      ? [`${duration(((total - reached) / perSecond) * 1000)} left`]
+      : [],
   ].join("  ");
 }

@@ -2,8 +2,8 @@
 import { isPlainObject } from "./exact_numbers.ts";
 
 /**
- * Names whose text values are hidden until somebody asks for them. (Tokenizers, numbers of tokens, PWD and paths are no
- * secrets.)
+ * Names whose text values are hidden until somebody asks for them. (Tokenizers, numbers of tokens,
+ * PWD and paths are no secrets.)
  */
 const SECRET_NAME = new RegExp(
   [
@@ -15,16 +15,19 @@ const SECRET_NAME = new RegExp(
 );
 
 /**
- * Secrets that are recognized by their form, anywhere in a text. The first group, if there is one, stays visible. Configs
- * are untrusted and may be long: no pattern reads any part of one more than some hundred times.
+ * Secrets that are recognized by their form, anywhere in a text. The first group, if there is one,
+ * stays visible. Configs are untrusted and may be long: no pattern reads any part of one more than
+ * some hundred times.
  */
 const SECRET_FORMS: readonly RegExp[] = [
-  // user:password@ in URLs, and a user so long that it is a key (Sentry); a password may contain "@".
+  // user:password@ in URLs, and a user so long that it is a key (Sentry); a password may contain
+  // "@".
   /(\w:\/\/[^\s:@/]*:)[^\s/]+(?=@)/g,
   /(\w:\/\/)[^\s:@/]{20,}(?=@)/g,
   // user:password@tcp(host) of Go's MySQL driver.
   /((?<![\w.-])[\w.-]{1,64}:)[^\s@/]{1,128}(?=@(?:tcp|unix)\()/g,
-  // Personal access tokens: GitHub, GitLab, Hugging Face, OpenAI and others of its form, Slack, npm, PyPI; signed JSON.
+  // Personal access tokens: GitHub, GitLab, Hugging Face, OpenAI and others of its form, Slack,
+  // npm, PyPI; signed JSON.
   /(?<!\w)(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_\w{16,}|npm_\w{30,}|pypi-[\w-]{30,})/g,
   /(?<!\w)sk-(?=[\w-]{0,64}\d)[\w-]{16,}/g,
   /(?<!\w)xox[a-z]-[\w-]{10,}/g,
@@ -46,7 +49,10 @@ const SECRET_TEXTS: readonly RegExp[] = [
   /(\bbearer\s+)[\w.~+/=-]{8,}/gi,
 ];
 
-/** In source code `token=token` and `token: str` are no secrets: a value is quoted, or belongs to a variable of a shell. */
+/**
+ * In source code `token=token` and `token: str` are no secrets: a value is quoted, or belongs to a
+ * variable of a shell.
+ */
 const SECRETS_IN_CODE: readonly RegExp[] = [
   ...SECRET_FORMS,
   /((?:token|secret|passwd|password|api_?key|access_?key)["']?\s{0,8}[:=]\s{0,8}["'])[^\s"']{8,}(?=["'])/gi,
@@ -68,14 +74,20 @@ export function hideSecret(name: string, text: string): string {
   if (text !== "" && isSecretName(name)) return HIDDEN;
   return SECRET_TEXTS.reduce(
     (shown, pattern) =>
-      shown.replace(pattern, (_, stays: unknown) => `${typeof stays === "string" ? stays : ""}${HIDDEN}`),
+      shown.replace(
+        pattern,
+        (_, stays: unknown) => `${typeof stays === "string" ? stays : ""}${HIDDEN}`,
+      ),
     text,
   );
 }
 
 const PRIVATE_KEY = /(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)([^-]{1,20000})(?=-----END)/g;
 
-/** Source code, or a diff of it, with its secrets replaced by `MASK`; lines stay lines, with their first characters. */
+/**
+ * Source code, or a diff of it, with its secrets replaced by `MASK`; lines stay lines, with their
+ * first characters.
+ */
 export function maskCode(text: string): string {
   const shown = text.replace(
     PRIVATE_KEY,
@@ -83,12 +95,18 @@ export function maskCode(text: string): string {
   );
   return SECRETS_IN_CODE.reduce(
     (shown, pattern) =>
-      shown.replace(pattern, (_, stays: unknown) => `${typeof stays === "string" ? stays : ""}${MASK}`),
+      shown.replace(
+        pattern,
+        (_, stays: unknown) => `${typeof stays === "string" ? stays : ""}${MASK}`,
+      ),
     shown,
   );
 }
 
-/** Words of a command line: `--api-key=VALUE`, `--api-key VALUE` and `API_KEY=VALUE` lose their values. */
+/**
+ * Words of a command line: `--api-key=VALUE`, `--api-key VALUE` and `API_KEY=VALUE` lose their
+ * values.
+ */
 export function hideSecretArguments(words: readonly unknown[]): unknown[] {
   return words.map((word, i) => {
     if (typeof word !== "string") return word;
@@ -96,12 +114,16 @@ export function hideSecretArguments(words: readonly unknown[]): unknown[] {
     if (name !== undefined) return `${name}=${hideSecret(name, value!)}`;
     const before = words[i - 1];
     if (typeof before === "string" && /^(?:bearer|basic)$/i.test(before)) return HIDDEN;
-    const isValue = typeof before === "string" && /^-{1,2}[A-Za-z][\w-]*$/.test(before) && !word.startsWith("-");
+    const isValue = typeof before === "string" && /^-{1,2}[A-Za-z][\w-]*$/.test(before) &&
+      !word.startsWith("-");
     return hideSecret(isValue ? before : "", word);
   });
 }
 
-/** A value of a config with its secrets hidden. All values below a secret name are secret; a name may have parts (`logger.key`). */
+/**
+ * A value of a config with its secrets hidden. All values below a secret name are secret; a name
+ * may have parts (`logger.key`).
+ */
 export function withoutSecrets(name: string, value: unknown): unknown {
   if (typeof value === "string") return hideSecret(name, value);
   const isSecret = isSecretName(name);

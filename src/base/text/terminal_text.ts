@@ -1,25 +1,38 @@
-/** Escapes untrusted text (from workers, configs, names) for terminals. The only place that decides what a terminal may interpret. */
+/**
+ * Escapes untrusted text (from workers, configs, names) for terminals. The only place that decides
+ * what a terminal may interpret.
+ */
 
 // Control characters (also C1), and direction overrides, which change the apparent text.
 // deno-lint-ignore no-control-regex
 const OBEYED = /[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
 // The same, except tabs, newlines and colours (SGR).
-// deno-lint-ignore no-control-regex
-const OBEYED_IN_OUTPUT = /\x1b\[[0-9;:]{0,64}m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
+const OBEYED_IN_OUTPUT =
+  // deno-lint-ignore no-control-regex
+  /\x1b\[[0-9;:]{0,64}m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
 /** An incomplete colour sequence or line break at the end of a chunk. */
 // deno-lint-ignore no-control-regex
 const UNFINISHED = /(?:\x1b(?:\[[0-9;:]{0,64})?|(?<!\r)\r+)$/;
 
 function shown(char: string): string {
-  return char === "\x7f" ? "␡" : char < " " ? String.fromCharCode(0x2400 + char.charCodeAt(0)) : "�";
+  return char === "\x7f"
+    ? "␡"
+    : char < " "
+    ? String.fromCharCode(0x2400 + char.charCodeAt(0))
+    : "�";
 }
 
-/** Escapes control characters for one line: shows them as symbols; tabs and newlines become a space. */
+/**
+ * Escapes control characters for one line: shows them as symbols; tabs and newlines become a space.
+ */
 export function escapeControl(text: string): string {
   return text.replace(/[\t\n\r]+/g, " ").replace(OBEYED, shown);
 }
 
-/** The text as a word of bash, zsh or ksh (`$'…'`) that a terminal shows as it is; undefined if every quoted word would do. */
+/**
+ * The text as a word of bash, zsh or ksh (`$'…'`) that a terminal shows as it is; undefined if
+ * every quoted word would do.
+ */
 export function spelledWord(text: string): string | undefined {
   if (text.search(OBEYED) < 0) return undefined;
   const spelled = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -42,8 +55,9 @@ export function escapeControlLines(text: string): string {
 const REDRAWN = "\r\x1b[K";
 
 /**
- * Escapes a stream of text: passes line breaks and colours, turns a carriage return into a line break, escapes the rest.
- * With `redraws`, for a program's own output, a carriage return begins its line anew, as progress bars mean it.
+ * Escapes a stream of text: passes line breaks and colours, turns a carriage return into a line
+ * break, escapes the rest. With `redraws`, for a program's own output, a carriage return begins its
+ * line anew, as progress bars mean it.
  */
 export class TerminalFilter {
   #unfinished = "";
@@ -55,6 +69,9 @@ export class TerminalFilter {
     this.#unfinished = UNFINISHED.exec(all)?.[0] ?? "";
     return all.slice(0, all.length - this.#unfinished.length)
       .replace(/\r+\n?/g, (found) => this.redraws && !found.endsWith("\n") ? "\r" : "\n")
-      .replace(OBEYED_IN_OUTPUT, (found) => found === "\r" ? REDRAWN : found.length > 1 ? found : shown(found));
+      .replace(
+        OBEYED_IN_OUTPUT,
+        (found) => found === "\r" ? REDRAWN : found.length > 1 ? found : shown(found),
+      );
   }
 }

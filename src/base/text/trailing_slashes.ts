@@ -1,4 +1,7 @@
-/** The path without slashes at its end; "/" becomes "". A loop: a pattern for them takes quadratic time on a path of slashes. */
+/**
+ * The path without slashes at its end; "/" becomes "". A loop: a pattern for them takes quadratic
+ * time on a path of slashes.
+ */
 export function withoutTrailingSlashes(path: string): string {
   let end = path.length;
   while (path[end - 1] === "/") end--;

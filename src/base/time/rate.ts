@@ -1,6 +1,6 @@
 /**
- * Steps per second over the last seconds, in one-second buckets. The caller calls `restart` when the rate changes by a
- * decision (resume, throttle), and does not add records that are read late.
+ * Steps per second over the last seconds, in one-second buckets. The caller calls `restart` when
+ * the rate changes by a decision (resume, throttle), and does not add records that are read late.
  */
 const WINDOW_S = 5;
 /** Minimum divisor: a rate over a shorter time would fluctuate. */

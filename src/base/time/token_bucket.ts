@@ -1,4 +1,7 @@
-/** A rate limit with bursts: the bucket fills at `rate` tokens per second up to `burst`, and each request takes one. */
+/**
+ * A rate limit with bursts: the bucket fills at `rate` tokens per second up to `burst`, and each
+ * request takes one.
+ */
 export class TokenBucket {
   readonly #rate: number;
   readonly #burst: number;
@@ -13,7 +16,8 @@ export class TokenBucket {
   }
 
   /**
-   * Takes a token. A refused request takes none, so that frequent requests do not delay the next token.
+   * Takes a token. A refused request takes none, so that frequent requests do not delay the next
+   * token.
    *
    * @param nowMs of a monotonic clock
    * @returns undefined if a token was available, else the milliseconds until one is

@@ -1,4 +1,7 @@
-/** A copy of a run's code in the directory of the run that is about to be submitted; it is removed with the run. */
+/**
+ * A copy of a run's code in the directory of the run that is about to be submitted; it is removed
+ * with the run.
+ */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type BaseDir, Layout } from "../../base/layout.ts";
 import { newUlid } from "../../config/ulid.ts";
@@ -39,13 +42,19 @@ export async function makeCopy(
     Deno.mkdirSync(runDirectory, { mode: 0o700 });
     Deno.mkdirSync(directory);
   } catch (error) {
-    throw new MosaicError("failed_precondition", `the code cannot be copied to ${directory}: ${messageOf(error)}`, {
-      hint: "The copy is made by you in the daemon's state directory: the daemon must be yours, on this host.",
-      cause: error,
-    });
+    throw new MosaicError(
+      "failed_precondition",
+      `the code cannot be copied to ${directory}: ${messageOf(error)}`,
+      {
+        hint:
+          "The copy is made by you in the daemon's state directory: the daemon must be yours, on this host.",
+        cause: error,
+      },
+    );
   }
   const remove = () => Deno.removeSync(runDirectory, { recursive: true });
-  const run: RunScript = (script, words, env) => context.runScript(script, words, { env, cwd, limitMs: COPY_MS });
+  const run: RunScript = (script, words, env) =>
+    context.runScript(script, words, { env, cwd, limitMs: COPY_MS });
   try {
     return { ...await work(directory, run, runDirectory), runId, directory, remove };
   } catch (error) {

@@ -1,4 +1,7 @@
-/** `mosaic run --snapshot`: the code as it is at the submission, whatever becomes of it while the run waits. */
+/**
+ * `mosaic run --snapshot`: the code as it is at the submission, whatever becomes of it while the
+ * run waits.
+ */
 import { writeJson } from "../../config/lossless_json.ts";
 import type { Collected } from "../../provenance/collect.ts";
 import { copyFiles } from "../../provenance/copy_code.ts";
@@ -17,21 +20,32 @@ export interface Snapshot {
 }
 
 /** @throws MosaicError `failed_precondition` if the files cannot be copied */
-export async function takeSnapshot(context: Context, link: Link, configJson: string): Promise<Snapshot> {
+export async function takeSnapshot(
+  context: Context,
+  link: Link,
+  configJson: string,
+): Promise<Snapshot> {
   const config = configObject(configJson);
   const cwd = String(objectIn(objectIn(config, "metadata"), "worker").get("cwd"));
   const code = codeOf(configJson);
   const found = await collect(context, code ?? { command: [], env: {}, cwd });
   const env = { HOME: context.env("HOME"), PATH: context.env("PATH") };
-  const untracked = (found?.code.git?.files ?? []).filter(({ change }) => change === "untracked").map(({ path }) =>
-    path
+  const untracked = (found?.code.git?.files ?? []).filter(({ change }) => change === "untracked")
+    .map(({ path }) => path);
+  const copy = await makeCopy(
+    context,
+    link,
+    "custom_scripts",
+    cwd,
+    (to, run) => copyFiles(to, untracked, env, run),
   );
-  const copy = await makeCopy(context, link, "custom_scripts", cwd, (to, run) => copyFiles(to, untracked, env, run));
   moveConfig(config, copy.root, copy.directory, isThere);
   noteCopy(config, copy);
   const notes = [...copy.notes, ...editable(found, copy.root)];
   const left = found?.code.git?.left_out.map(({ path, why }) => `${path} (${why})`) ?? [];
-  if (left.length > 0) notes.push(`files that are not tracked are not in the copy: ${left.slice(0, 5).join(", ")}`);
+  if (left.length > 0) {
+    notes.push(`files that are not tracked are not in the copy: ${left.slice(0, 5).join(", ")}`);
+  }
   for (const note of notes) context.err.write(`mosaic: ${escapeControl(note)}\n`);
   return {
     configJson: writeJson(config, { nonFinite: "bare" }),
@@ -41,15 +55,24 @@ export async function takeSnapshot(context: Context, link: Link, configJson: str
 }
 
 /** So that `mosaic rerun` finds the repository. */
-export function noteCopy(config: ReturnType<typeof configObject>, { root, directory }: CodeCopy): void {
-  objectIn(objectIn(config, "metadata"), "submission").set("copied", new Map([["from", root], ["to", directory]]));
+export function noteCopy(
+  config: ReturnType<typeof configObject>,
+  { root, directory }: CodeCopy,
+): void {
+  objectIn(objectIn(config, "metadata"), "submission").set(
+    "copied",
+    new Map([["from", root], ["to", directory]]),
+  );
 }
 
 /** Imports of such packages read the repository, not its copy. */
 export function editable(found: Collected | undefined, root: string): string[] {
   const names = Object.entries(found?.environment.sources ?? {})
-    .filter(([, source]) => source.startsWith(`file://${root}`) && source.endsWith("(editable)")).map(([name]) => name);
+    .filter(([, source]) => source.startsWith(`file://${root}`) && source.endsWith("(editable)"))
+    .map(([name]) => name);
   return names.length === 0 ? [] : [
-    `${names.join(", ")} is installed from ${root} (editable): what imports it may read the files there, not the copy`,
+    `${
+      names.join(", ")
+    } is installed from ${root} (editable): what imports it may read the files there, not the copy`,
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * A pole on a cart, with the constants, the integrator (explicit Euler) and the termination rules of Gymnasium's
- * CartPole-v1, so that the demo's rewards mean what they mean there.
+ * A pole on a cart, with the constants, the integrator (explicit Euler) and the termination rules
+ * of Gymnasium's CartPole-v1, so that the demo's rewards mean what they mean there.
  */
 import type { Random } from "./random.ts";
 
@@ -65,6 +65,11 @@ export class CartPole {
     this.#state = advance(this.#state, action);
     this.#steps += 1;
     const terminated = isLost(this.#state);
-    return { state: this.#state, reward: 1, terminated, truncated: !terminated && this.#steps >= MAX_EPISODE_STEPS };
+    return {
+      state: this.#state,
+      reward: 1,
+      terminated,
+      truncated: !terminated && this.#steps >= MAX_EPISODE_STEPS,
+    };
   }
 }

@@ -1,4 +1,6 @@
-/** `mosaic demo`: starts a daemon, trains two runs and prints their progress, in about 20 seconds. */
+/**
+ * `mosaic demo`: starts a daemon, trains two runs and prints their progress, in about 20 seconds.
+ */
 import type { Context } from "../link/context.ts";
 import { EXIT } from "../link/exit.ts";
 import { hasEnded, untilEnded } from "../link/following.ts";
@@ -30,7 +32,11 @@ const CANCEL_MS = 20_000;
 const CURVE_POINTS = 32;
 
 /** @returns 0 when both runs succeeded, 1 when one did not, 130 when the signal aborted */
-export async function runDemo(context: Context, options: DemoOptions, signal: AbortSignal): Promise<number> {
+export async function runDemo(
+  context: Context,
+  options: DemoOptions,
+  signal: AbortSignal,
+): Promise<number> {
   const stateDir = options.stateDir ?? Deno.makeTempDirSync({ prefix: "mosaic-demo-" });
   Deno.mkdirSync(stateDir, { recursive: true });
   context.out.write(`State directory  ${stateDir}\n`);
@@ -47,7 +53,9 @@ export async function runDemo(context: Context, options: DemoOptions, signal: Ab
     const views = await show(link, context, ids, signal);
     if (views === undefined) return EXIT.interrupted;
     context.out.write(`\n${summary(views, context.now(), context.terminal.color)}\n`);
-    for (const { run } of views) context.out.write(`${escapeControl(`${run.name}  ${run.directory}`)}\n`);
+    for (const { run } of views) {
+      context.out.write(`${escapeControl(`${run.name}  ${run.directory}`)}\n`);
+    }
     const failed = views.filter(({ run }) => run.outcome !== "succeeded");
     for (const { run } of failed) {
       const what = escapeControl(`${run.name} ${run.state}: ${run.reason ?? ""}`);
@@ -118,7 +126,11 @@ The daemon is stopped. Everything lies in ${daemon.stateDir}; look at it again w
 }
 
 /** Cancels live runs, which would outlive the daemon, then stops the daemon. */
-async function stopDemo(context: Context, daemon: LocalDaemon, ids: readonly string[]): Promise<void> {
+async function stopDemo(
+  context: Context,
+  daemon: LocalDaemon,
+  ids: readonly string[],
+): Promise<void> {
   try {
     using link = await Link.open(context, { target: daemon.target });
     const late = AbortSignal.timeout(CANCEL_MS);

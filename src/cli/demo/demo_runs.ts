@@ -16,7 +16,10 @@ export const DEMO_RUNS: readonly DemoRunSpec[] = [
 export const DEMO_DEFAULTS = { steps: 50_000, stepDelayMs: 0.25 };
 
 /** A run's config. mosaic passes `metadata.worker.config` to the worker as a file. */
-export function demoConfig(spec: DemoRunSpec, length: { steps: number; stepDelayMs: number }): Record<string, unknown> {
+export function demoConfig(
+  spec: DemoRunSpec,
+  length: { steps: number; stepDelayMs: number },
+): Record<string, unknown> {
   const [program, ...args] = [...selfCommand().argv, "demo-worker", "--control"];
   return {
     run_name: spec.name,

@@ -17,7 +17,10 @@ export interface DemoView {
 const SPARK_WIDTH = 32;
 
 /** Two lines per run, for redrawing on a terminal. */
-export function liveLines(views: readonly DemoView[], { width, color }: { width: number; color: boolean }): string[] {
+export function liveLines(
+  views: readonly DemoView[],
+  { width, color }: { width: number; color: boolean },
+): string[] {
   const name = Math.max(...views.map((v) => v.run.name.length));
   return views.flatMap(({ run, rewards }) => {
     const { telemetry: t } = run;
@@ -28,9 +31,9 @@ export function liveLines(views: readonly DemoView[], { width, color }: { width:
       `${paint(pad(escapeControl(run.name), name), "bold", color)}  ${state} ${
         cut(progressText(progressOf(run, Date.now()), 20), progressWidth)
       }`,
-      `${" ".repeat(name)}  ${pad(`${compact(t.episodes)} episodes`, 14)}${pad(rateText(run), 9)}${pad(reward, 14)}${
-        paint(sparkline(rewards, SPARK_WIDTH), "green", color)
-      }`,
+      `${" ".repeat(name)}  ${pad(`${compact(t.episodes)} episodes`, 14)}${pad(rateText(run), 9)}${
+        pad(reward, 14)
+      }${paint(sparkline(rewards, SPARK_WIDTH), "green", color)}`,
     ];
   });
 }
@@ -39,9 +42,11 @@ export function liveLines(views: readonly DemoView[], { width, color }: { width:
 export function plainLine({ run, rewards }: DemoView): string {
   const { telemetry: t } = run;
   const reward = t.mean_reward_100 === null ? "-" : number(t.mean_reward_100);
-  return `${run.name}: ${stateWord(run.state)}, ${count(t.episodes)} episodes, ${count(t.steps)} steps, ${
-    rateText(run) || "0/s"
-  }, mean reward of the last 100 episodes ${reward} ${sparkline(rewards, SPARK_WIDTH)}\n`;
+  return `${run.name}: ${stateWord(run.state)}, ${count(t.episodes)} episodes, ${
+    count(t.steps)
+  } steps, ${rateText(run) || "0/s"}, mean reward of the last 100 episodes ${reward} ${
+    sparkline(rewards, SPARK_WIDTH)
+  }\n`;
 }
 
 function rateText(run: RunJson): string {
@@ -52,17 +57,30 @@ export function summary(views: readonly DemoView[], now: number, color: boolean)
   return table<DemoView>(
     [
       { name: "run", text: ({ run }) => run.name },
-      { name: "state", text: ({ run }) => stateWord(run.state), style: ({ run }) => stateStyle(run.state) },
+      {
+        name: "state",
+        text: ({ run }) => stateWord(run.state),
+        style: ({ run }) => stateStyle(run.state),
+      },
       { name: "episodes", align: "right", text: ({ run }) => count(run.telemetry.episodes) },
       { name: "steps", align: "right", text: ({ run }) => count(run.telemetry.steps) },
       { name: "took", align: "right", text: ({ run }) => duration(elapsedMs(run, now) ?? 0) },
-      { name: "first reward", align: "right", text: ({ rewards }) => rewards.length === 0 ? "" : number(rewards[0]!) },
+      {
+        name: "first reward",
+        align: "right",
+        text: ({ rewards }) => rewards.length === 0 ? "" : number(rewards[0]!),
+      },
       {
         name: "last 100",
         align: "right",
-        text: ({ run }) => run.telemetry.mean_reward_100 === null ? "" : number(run.telemetry.mean_reward_100),
+        text: ({ run }) =>
+          run.telemetry.mean_reward_100 === null ? "" : number(run.telemetry.mean_reward_100),
       },
-      { name: "learning", text: ({ rewards }) => sparkline(rewards, SPARK_WIDTH), style: () => "green" },
+      {
+        name: "learning",
+        text: ({ rewards }) => sparkline(rewards, SPARK_WIDTH),
+        style: () => "green",
+      },
     ],
     views,
     { width: undefined, color },

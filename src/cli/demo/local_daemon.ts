@@ -28,16 +28,32 @@ export interface LocalDaemon {
 }
 
 /**
- * Starts the daemon and resolves when it is ready. It leads its own session, so that Ctrl-C in the demo does not reach it.
+ * Starts the daemon and resolves when it is ready. It leads its own session, so that Ctrl-C in the
+ * demo does not reach it.
  *
  * @throws {MosaicError} `unavailable` with the daemon's output when it does not start
  */
-export async function startLocalDaemon(stateDir: string, signal: AbortSignal): Promise<LocalDaemon> {
+export async function startLocalDaemon(
+  stateDir: string,
+  signal: AbortSignal,
+): Promise<LocalDaemon> {
   const layout = new Layout(stateDir);
   const output = layout.daemonOutput;
-  const words = ["--state-dir", stateDir, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--gpus", "0"];
+  const words = [
+    "--state-dir",
+    stateDir,
+    "--listen",
+    "127.0.0.1:0",
+    "--http",
+    "127.0.0.1:0",
+    "--gpus",
+    "0",
+  ];
   const self = selfCommand(flagsOf(daemonPlan(words, realWorld())));
-  const child = startDetached([...self.argv, "daemon", ...words], { ...hostEnvironment(), ...self.env }, output);
+  const child = startDetached([...self.argv, "daemon", ...words], {
+    ...hostEnvironment(),
+    ...self.env,
+  }, output);
   let ended = false;
   child.status.then(() => ended = true);
   const process = processRef(child.pid);
@@ -50,7 +66,10 @@ export async function startLocalDaemon(stateDir: string, signal: AbortSignal): P
       if (found !== undefined) return { stateDir, pid: child.pid, stop, ...found };
       if (ended || performance.now() > deadline || signal.aborted) {
         const printed = (readTextIfThere(output) ?? "").trim();
-        throw new MosaicError("unavailable", `the daemon did not start${printed === "" ? "" : `:\n${printed}`}`);
+        throw new MosaicError(
+          "unavailable",
+          `the daemon did not start${printed === "" ? "" : `:\n${printed}`}`,
+        );
       }
       await sleep(POLL_MS);
     }
@@ -65,9 +84,13 @@ function addresses(daemonJson: string, pid: number): { target: string; http: str
   if (text === undefined) return undefined;
   try {
     const recorded = JSON.parse(text) as { pid: number; socket: string; http: string };
-    return recorded.pid === pid ? { target: `unix:${recorded.socket}`, http: recorded.http } : undefined;
+    return recorded.pid === pid
+      ? { target: `unix:${recorded.socket}`, http: recorded.http }
+      : undefined;
   } catch (error) {
-    throw new MosaicError("unavailable", `cannot read ${daemonJson}: ${messageOf(error)}`, { cause: error });
+    throw new MosaicError("unavailable", `cannot read ${daemonJson}: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 

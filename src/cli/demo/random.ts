@@ -1,4 +1,7 @@
-/** A seeded random number generator (mulberry32) whose state can be saved, so that a resumed run continues exactly. */
+/**
+ * A seeded random number generator (mulberry32) whose state can be saved, so that a resumed run
+ * continues exactly.
+ */
 export class Random {
   #state: number;
 

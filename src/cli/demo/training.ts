@@ -1,7 +1,8 @@
 /**
- * The demo's training as a sequence of records, without clock, files or output. The cross-entropy method: each episode
- * tries a linear policy drawn from a normal distribution; after `population` episodes, the distribution is fitted to the
- * best of them. All random numbers come from one seeded generator, so a seed determines the whole run.
+ * The demo's training as a sequence of records, without clock, files or output. The cross-entropy
+ * method: each episode tries a linear policy drawn from a normal distribution; after `population`
+ * episodes, the distribution is fitted to the best of them. All random numbers come from one seeded
+ * generator, so a seed determines the whole run.
  */
 import { CartPole, type CartPoleAction, type CartPoleState, type StepResult } from "./cartpole.ts";
 import type { DemoWorkerOptions } from "./worker_options.ts";
@@ -10,14 +11,28 @@ import { Random } from "./random.ts";
 type Common = { episode: number } & Pick<StepResult, "terminated" | "truncated">;
 export type TrainingRecord =
   /** `step` counts from 0 in its episode; `observation` is the state before the action. */
-  | Common & { type: "step"; step: number; action: CartPoleAction; observation: CartPoleState; reward: number }
+  | Common & {
+    type: "step";
+    step: number;
+    action: CartPoleAction;
+    observation: CartPoleState;
+    reward: number;
+  }
   /** With statistics if it is the last of its generation. */
-  | Common & { type: "episode"; totalReward: number; steps: number; learned: GenerationStats | undefined };
+  | Common & {
+    type: "episode";
+    totalReward: number;
+    steps: number;
+    learned: GenerationStats | undefined;
+  };
 
 /** Statistics of one update of the distribution. */
 export interface GenerationStats {
   generation: number;
-  /** Reward of the generation's best episode, and mean rewards of those that the update uses and of all. */
+  /**
+   * Reward of the generation's best episode, and mean rewards of those that the update uses and of
+   * all.
+   */
   bestReward: number;
   eliteReward: number;
   populationReward: number;
@@ -44,9 +59,15 @@ export interface Checkpoint {
 
 /** Scales an observation's components to about ±1. The last weight is a bias. */
 const SCALE = [1 / 2.4, 1 / 2, 1 / 0.21, 1 / 2];
-/** With its wide bias most policies of the first generation always push to the same side, and the pole falls at once. */
+/**
+ * With its wide bias most policies of the first generation always push to the same side, and the
+ * pole falls at once.
+ */
 const FIRST_STD = [1, 1, 1, 1, 2];
-/** Added to the standard deviations, so that the search does not stop early; decreases to 0 in 10 generations. */
+/**
+ * Added to the standard deviations, so that the search does not stop early; decreases to 0 in 10
+ * generations.
+ */
 const ADDED_STD = 0.1;
 
 export class Training {
@@ -87,7 +108,10 @@ export class Training {
     return structuredClone({ ...this.#done, random: this.#random.state });
   }
 
-  /** Trains to the end; stops when the consumer stops iterating. An episode that reaches `maxSteps` is truncated. */
+  /**
+   * Trains to the end; stops when the consumer stops iterating. An episode that reaches `maxSteps`
+   * is truncated.
+   */
   *records(): Generator<TrainingRecord, void, void> {
     const { episodes, maxSteps, population } = this.#options;
     const done = this.#done;
@@ -102,7 +126,16 @@ export class Training {
         const truncated = result.truncated || (!terminated && done.totalSteps === maxSteps);
         totalReward += reward;
         const episode = done.episode;
-        yield { type: "step", episode, step: steps++, action, observation, reward, terminated, truncated };
+        yield {
+          type: "step",
+          episode,
+          step: steps++,
+          action,
+          observation,
+          reward,
+          terminated,
+          truncated,
+        };
         observation = state;
         ended = terminated || truncated;
         if (!ended) continue;
@@ -123,7 +156,9 @@ export class Training {
     const added = Math.max(0, ADDED_STD * (1 - done.generation / 10));
     const columns = FIRST_STD.map((_, i) => elite.map(({ weights }) => weights[i]!));
     done.mean = columns.map(mean);
-    done.std = columns.map((values, i) => Math.sqrt(mean(values.map((v) => (v - done.mean[i]!) ** 2))) + added);
+    done.std = columns.map((values, i) =>
+      Math.sqrt(mean(values.map((v) => (v - done.mean[i]!) ** 2))) + added
+    );
     done.tried = [];
     return {
       generation: done.generation++,
@@ -136,7 +171,9 @@ export class Training {
 }
 
 function act(weights: readonly number[], observation: CartPoleState): CartPoleAction {
-  return observation.reduce((sum, v, i) => sum + weights[i]! * v * SCALE[i]!, weights[4]!) > 0 ? 1 : 0;
+  return observation.reduce((sum, v, i) => sum + weights[i]! * v * SCALE[i]!, weights[4]!) > 0
+    ? 1
+    : 0;
 }
 
 function mean(values: readonly number[]): number {
@@ -149,6 +186,8 @@ export function parseCheckpoint(text: string): Checkpoint {
   if (typeof value !== "object" || value === null || value.format !== "mosaic-demo-cartpole") {
     throw new Error("it is not a checkpoint of the demo worker");
   }
-  if (value.version !== 2) throw new Error(`its version is ${value.version}; this worker reads version 2`);
+  if (value.version !== 2) {
+    throw new Error(`its version is ${value.version}; this worker reads version 2`);
+  }
   return value as Checkpoint;
 }

@@ -1,6 +1,7 @@
 /**
- * `mosaic demo-worker`: trains on CartPole and prints telemetry in the documented dialect (docs/reference/telemetry.md). It uses
- * only these environment variables: RUN_ID, MOSAIC_CHECKPOINT_DIR or MOSAIC_RUN_DIR, MOSAIC_RESUME_FROM.
+ * `mosaic demo-worker`: trains on CartPole and prints telemetry in the documented dialect
+ * (docs/reference/telemetry.md). It uses only these environment variables: RUN_ID,
+ * MOSAIC_CHECKPOINT_DIR or MOSAIC_RUN_DIR, MOSAIC_RESUME_FROM.
  */
 import { messageOf } from "../../base/errors.ts";
 import { writeFileAtomic } from "../../os/files/files.ts";
@@ -36,7 +37,10 @@ export function checkpointDir(env: (name: string) => string | undefined): string
 }
 
 /** Trains to the end. @returns the exit code: 0, 1 after a failure, 143 when stopped */
-export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironment): Promise<number> {
+export async function runWorker(
+  options: DemoWorkerOptions,
+  env: WorkerEnvironment,
+): Promise<number> {
   let pending = "";
   const say = (record: Record<string, unknown>) => {
     pending += `${JSON.stringify(record)}\n`;
@@ -51,9 +55,16 @@ export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironme
   if (options.control) control.listen(env.controlLines());
 
   try {
-    const training = new Training(options, env.resumeFrom ? readCheckpoint(env.resumeFrom) : undefined);
+    const training = new Training(
+      options,
+      env.resumeFrom ? readCheckpoint(env.resumeFrom) : undefined,
+    );
     event("run_started", {
-      config: { environment: "CartPole-v1", algorithm: "cross-entropy method", ...snakeCase(options) },
+      config: {
+        environment: "CartPole-v1",
+        algorithm: "cross-entropy method",
+        ...snakeCase(options),
+      },
       supports_pause: options.control,
     });
     if (env.resumeFrom) {
@@ -64,9 +75,15 @@ export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironme
       if (env.checkpointDir === undefined || savedAt === training.episodes) return;
       savedAt = training.episodes;
       Deno.mkdirSync(env.checkpointDir, { recursive: true });
-      const path = `${env.checkpointDir}/episode-${String(training.episodes).padStart(6, "0")}.json`;
+      const path = `${env.checkpointDir}/episode-${
+        String(training.episodes).padStart(6, "0")
+      }.json`;
       writeFileAtomic(path, JSON.stringify(training.checkpoint()), { mode: 0o644 });
-      event("checkpoint_saved", { checkpoint_path: path, step: training.totalSteps, episode: training.episodes });
+      event("checkpoint_saved", {
+        checkpoint_path: path,
+        step: training.totalSteps,
+        episode: training.episodes,
+      });
     };
 
     const pace = new Pace(env, options.stepDelayMs);
@@ -104,7 +121,10 @@ export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironme
     flush();
     return 0;
   } catch (error) {
-    event("run_failed", { error: messageOf(error), error_type: error instanceof Error ? error.name : "Error" });
+    event("run_failed", {
+      error: messageOf(error),
+      error_type: error instanceof Error ? error.name : "Error",
+    });
     flush();
     return 1;
   }
@@ -143,7 +163,10 @@ function report(
     truncated: record.truncated,
   });
   const { learned } = record;
-  if (learned !== undefined && options.metricsEvery > 0 && (learned.generation + 1) % options.metricsEvery === 0) {
+  if (
+    learned !== undefined && options.metricsEvery > 0 &&
+    (learned.generation + 1) % options.metricsEvery === 0
+  ) {
     event("metrics", {
       step: training.totalSteps,
       generation: learned.generation,
@@ -199,7 +222,10 @@ class Pace {
   }
 }
 
-/** The pause state requested by `{"control":"pause"}` and `{"control":"resume"}`; acknowledges with events. */
+/**
+ * The pause state requested by `{"control":"pause"}` and `{"control":"resume"}`; acknowledges with
+ * events.
+ */
 class Control {
   paused = false;
   #wake: () => void = () => {};

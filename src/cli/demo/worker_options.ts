@@ -1,4 +1,7 @@
-/** Options of the demo worker, from flags and from a config file (`--config`, as the daemon writes it). */
+/**
+ * Options of the demo worker, from flags and from a config file (`--config`, as the daemon writes
+ * it).
+ */
 import { MosaicError } from "../../base/errors.ts";
 
 export interface DemoWorkerOptions {
@@ -36,20 +39,21 @@ export const DEFAULTS: DemoWorkerOptions = {
 };
 
 /** Bounds of each numeric option. */
-const BOUNDS: { [K in keyof DemoWorkerOptions]?: { min: number; max: number; integer?: boolean } } = {
-  episodes: { min: 1, max: 10_000_000, integer: true },
-  maxSteps: { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true },
-  population: { min: 2, max: 10_000, integer: true },
-  elite: { min: 0, max: 1 },
-  seed: { min: -(2 ** 31), max: 2 ** 32 - 1, integer: true },
-  stepDelayMs: { min: 0, max: 60_000 },
-  checkpointEvery: { min: 0, max: 10_000_000, integer: true },
-  metricsEvery: { min: 0, max: 10_000_000, integer: true },
-};
+const BOUNDS: { [K in keyof DemoWorkerOptions]?: { min: number; max: number; integer?: boolean } } =
+  {
+    episodes: { min: 1, max: 10_000_000, integer: true },
+    maxSteps: { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true },
+    population: { min: 2, max: 10_000, integer: true },
+    elite: { min: 0, max: 1 },
+    seed: { min: -(2 ** 31), max: 2 ** 32 - 1, integer: true },
+    stepDelayMs: { min: 0, max: 60_000 },
+    checkpointEvery: { min: 0, max: 10_000_000, integer: true },
+    metricsEvery: { min: 0, max: 10_000_000, integer: true },
+  };
 
 /**
- * Flags override the config file, the file overrides the defaults. The file's keys are the options' names in snake_case;
- * other keys are ignored.
+ * Flags override the config file, the file overrides the defaults. The file's keys are the options'
+ * names in snake_case; other keys are ignored.
  *
  * @throws {MosaicError} `invalid_argument` naming the option, its value and its bounds.
  */
@@ -74,9 +78,13 @@ export function demoWorkerOptions(
     ) {
       const kind = bounds.integer ? "an integer" : "a number";
       const flag = snake.replaceAll("_", "-");
-      throw new MosaicError("invalid_argument", `--${flag} is ${JSON.stringify(given)}: must be ${kind}`, {
-        hint: `It must be from ${bounds.min} to ${bounds.max}.`,
-      });
+      throw new MosaicError(
+        "invalid_argument",
+        `--${flag} is ${JSON.stringify(given)}: must be ${kind}`,
+        {
+          hint: `It must be from ${bounds.min} to ${bounds.max}.`,
+        },
+      );
     }
     options[key] = value;
   }

@@ -1,6 +1,6 @@
 /**
- * TensorBoard's event file: TFRecord frames (length, its masked CRC-32C, data, its masked CRC-32C) that each hold a
- * `tensorflow.Event`. Encodes only the four fields that scalars need.
+ * TensorBoard's event file: TFRecord frames (length, its masked CRC-32C, data, its masked CRC-32C)
+ * that each hold a `tensorflow.Event`. Encodes only the four fields that scalars need.
  */
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { frame } from "../../readers/tensorboard/tfrecord.ts";
@@ -19,13 +19,17 @@ export function eventFileName(unixSeconds: number, host: string): string {
   return `events.out.tfevents.${Math.floor(unixSeconds)}.${host}`;
 }
 
-/** The first frame of every event file. @param writer the program that writes it, as `source_metadata`; "": not said */
+/**
+ * The first frame of every event file. @param writer the program that writes it, as
+ * `source_metadata`; "": not said
+ */
 export function versionFrame(wallTime: number, writer = ""): Uint8Array {
   const event = new BinaryWriter();
   event.tag(1, WireType.Bit64).double(wallTime);
   event.tag(3, WireType.LengthDelimited).string("brain.Event:2");
   if (writer !== "") {
-    event.tag(10, WireType.LengthDelimited).fork().tag(1, WireType.LengthDelimited).string(writer).join();
+    event.tag(10, WireType.LengthDelimited).fork().tag(1, WireType.LengthDelimited).string(writer)
+      .join();
   }
   return frame(event.finish());
 }

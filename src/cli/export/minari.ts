@@ -1,19 +1,31 @@
 /**
- * Runs as an offline-RL data set of Minari 0.5: `ID/data/metadata.json`, and `data/N/metadata.json` and
- * `data/N/part-0.parquet` for each episode. A file has one more row than the episode has steps: row i is the observation
- * before step i, its action and its results; the last row is the last observation.
+ * Runs as an offline-RL data set of Minari 0.5: `ID/data/metadata.json`, and `data/N/metadata.json`
+ * and `data/N/part-0.parquet` for each episode. A file has one more row than the episode has steps:
+ * row i is the observation before step i, its action and its results; the last row is the last
+ * observation.
  */
 import { existsSync } from "node:fs";
 import { fileWriter, parquetWrite } from "hyparquet-writer";
 import { MosaicError } from "../../base/errors.ts";
 import { VERSION } from "../../base/version.ts";
 import type { TelemetryRecord } from "../text/records.ts";
-import { cellOf, emptyCell, NotInSpace, readSpace, schemaOf, SeenSpace, type Space } from "./minari_space.ts";
+import {
+  cellOf,
+  emptyCell,
+  NotInSpace,
+  readSpace,
+  schemaOf,
+  SeenSpace,
+  type Space,
+} from "./minari_space.ts";
 
 /** The newest format version that matches mosaic's files; Minari lists the versions it reads. */
 const MINARI_VERSION = "0.5.3";
 
-/** Minari takes each batch of Arrow as an episode, and Arrow's reader makes batches of at most 131 072 rows. */
+/**
+ * Minari takes each batch of Arrow as an episode, and Arrow's reader makes batches of at most 131
+ * 072 rows.
+ */
 const MOST_STEPS = 131_071;
 
 const RECORD_THEM =
@@ -58,7 +70,8 @@ export interface MinariSummary {
 export function checkDatasetId(id: string): string {
   if (/^([-\w][-\w/]*[-\w]\/)?[-\w]+-v\d+$/.test(id)) return id;
   throw new MosaicError("invalid_argument", `--dataset "${id}" is no id of a Minari data set`, {
-    hint: "It has the form NAMESPACE/NAME-vNUMBER, of letters, digits, - and _, such as cartpole/ppo-v0.",
+    hint:
+      "It has the form NAMESPACE/NAME-vNUMBER, of letters, digits, - and _, such as cartpole/ppo-v0.",
   });
 }
 
@@ -67,7 +80,10 @@ export function datasetIdOf(runName: string): string {
   return `mosaic/${runName.replace(/[^-\w]+/g, "-").replace(/^-+|-+$/g, "") || "run"}-v0`;
 }
 
-/** Writes `dir`/`id`, complete or not at all. @throws MosaicError that says what steps or environment lack */
+/**
+ * Writes `dir`/`id`, complete or not at all. @throws MosaicError that says what steps or
+ * environment lack
+ */
 export async function writeMinari(
   dir: string,
   id: string,
@@ -136,14 +152,18 @@ function environmentOf(runs: readonly MinariRun[], options: MinariOptions): Envi
           "failed_precondition",
           `the runs ${runs[0]!.runId} and ${runs[i + 1]!.runId} differ in ${name}: ` +
             `${first![name] ?? "not recorded"}, ${other[name] ?? "not recorded"}`,
-          { hint: "A data set has one environment. Export these runs each with its own --dataset." },
+          {
+            hint: "A data set has one environment. Export these runs each with its own --dataset.",
+          },
         );
       }
     }
   }
   return {
     ...first,
-    ...(options.observationSpace === undefined ? {} : { observation_space: options.observationSpace }),
+    ...(options.observationSpace === undefined
+      ? {}
+      : { observation_space: options.observationSpace }),
     ...(options.actionSpace === undefined ? {} : { action_space: options.actionSpace }),
   };
 }
@@ -177,7 +197,11 @@ async function addSeenSpaces(
   for (const field of ["observation", "action"] as const) {
     if (environment[`${field}_space`] !== undefined) continue;
     environment[`${field}_space`] = seen[field].json;
-    notes.push(`the ${field} space is taken from the values: ${seen[field].json} (--${field}-space says another)`);
+    notes.push(
+      `the ${field} space is taken from the values: ${
+        seen[field].json
+      } (--${field}-space says another)`,
+    );
   }
 }
 
@@ -222,8 +246,8 @@ async function* episodesOf(
   };
   let last = 0;
   /**
-   * Environments with a step after the last damaged ones; undefined before any damage. The next episode of any other may have
-   * begun inside the damage.
+   * Environments with a step after the last damaged ones; undefined before any damage. The next
+   * episode of any other may have begun inside the damage.
    */
   let seenSinceDamage: Set<string> | undefined;
   const passGaps = (to: number) => {
@@ -237,12 +261,18 @@ async function* episodesOf(
     last = record.seq;
     const { attempt, agent_id, worker_id, episode_index: index } = record;
     const whose = JSON.stringify([attempt, agent_id, worker_id]);
-    const mayLackBegin = seenSinceDamage?.has(whose) === false && (record["step_index"] as number) > 0;
+    const mayLackBegin = seenSinceDamage?.has(whose) === false &&
+      (record["step_index"] as number) > 0;
     seenSinceDamage?.add(whose);
     if (!isAmong(record, options)) continue;
     const key = JSON.stringify([attempt, agent_id, worker_id, index]);
     const reset = resetOf(record);
-    const observation = cell(spaces.observations, valueOf(record, "observation"), record, "observation");
+    const observation = cell(
+      spaces.observations,
+      valueOf(record, "observation"),
+      record,
+      "observation",
+    );
     let episode = opened.get(key);
     if (episode !== undefined && reset !== undefined) {
       yield* finished(key, episode);
@@ -261,7 +291,9 @@ async function* episodesOf(
       };
       opened.set(key, episode);
       if (reset !== undefined) {
-        episode.observations.push(cell(spaces.observations, reset["observation"], record, "reset.observation"));
+        episode.observations.push(
+          cell(spaces.observations, reset["observation"], record, "reset.observation"),
+        );
       } else if (mayLackBegin) {
         episode.flaw = "holed";
       } else if (options.dropFirstStep) {
@@ -286,7 +318,13 @@ async function* episodesOf(
     if (ends) yield* finished(key, episode);
     else if (episode.actions.length === MOST_STEPS) {
       yield* finished(key, episode);
-      opened.set(key, { attempt, index, nextStep: step + 1, ...emptyEpisode(), observations: [observation] });
+      opened.set(key, {
+        attempt,
+        index,
+        nextStep: step + 1,
+        ...emptyEpisode(),
+        observations: [observation],
+      });
     }
   }
   passGaps(Infinity);
@@ -297,7 +335,10 @@ function emptyEpisode() {
   return { observations: [], actions: [], rewards: [], terminated: [], truncated: [] };
 }
 
-function isAmong({ episode_index }: TelemetryRecord, { episodes: [first, last] }: MinariOptions): boolean {
+function isAmong(
+  { episode_index }: TelemetryRecord,
+  { episodes: [first, last] }: MinariOptions,
+): boolean {
   return (episode_index as number) >= first && (episode_index as number) <= last;
 }
 
@@ -311,7 +352,9 @@ function resetOf({ info }: TelemetryRecord): Record<string, unknown> | undefined
 function valueOf(record: TelemetryRecord, field: "observation" | "action"): unknown {
   const value = record[field];
   if (value !== null && value !== undefined) return value;
-  throw new MosaicError("failed_precondition", `step ${record.seq} of the run has no ${field}`, { hint: RECORD_THEM });
+  throw new MosaicError("failed_precondition", `step ${record.seq} of the run has no ${field}`, {
+    hint: RECORD_THEM,
+  });
 }
 
 function cell(space: Space, value: unknown, { seq }: TelemetryRecord, what: string): unknown {
@@ -319,9 +362,13 @@ function cell(space: Space, value: unknown, { seq }: TelemetryRecord, what: stri
     return cellOf(space, value);
   } catch (error) {
     if (!(error instanceof NotInSpace)) throw error;
-    throw new MosaicError("failed_precondition", `the ${what} of step ${seq} is not in its space: ${error.message}`, {
-      hint: "--observation-space and --action-space set other spaces than the recorded ones.",
-    });
+    throw new MosaicError(
+      "failed_precondition",
+      `the ${what} of step ${seq} is not in its space: ${error.message}`,
+      {
+        hint: "--observation-space and --action-space set other spaces than the recorded ones.",
+      },
+    );
   }
 }
 
@@ -336,7 +383,11 @@ function writeEpisode(
   Deno.mkdirSync(dir);
   const { observations, actions, rewards, terminated, truncated } = episode;
   const path = `${dir}/part-0.parquet`;
-  const scalar = (name: string, type: "DOUBLE" | "BOOLEAN") => ({ name, type, repetition_type: "REQUIRED" as const });
+  const scalar = (name: string, type: "DOUBLE" | "BOOLEAN") => ({
+    name,
+    type,
+    repetition_type: "REQUIRED" as const,
+  });
   parquetWrite({
     writer: fileWriter(path),
     schema: [
@@ -386,16 +437,25 @@ function noEpisodesError({ firstMissing, holed }: LeftOut): MosaicError {
   }
   return holed > 0
     ? new MosaicError("failed_precondition", "every episode lacks steps", {
-      hint: "See docs/how-to/python.md, Data sets: each environment needs episode numbers, or an agent_id, of its own.",
+      hint:
+        "See docs/how-to/python.md, Data sets: each environment needs episode numbers, or an agent_id, of its own.",
     })
-    : new MosaicError("failed_precondition", "no episode of these runs has steps", { hint: RECORD_THEM });
+    : new MosaicError("failed_precondition", "no episode of these runs has steps", {
+      hint: RECORD_THEM,
+    });
 }
 
 function notesOf({ firstMissing, holed }: LeftOut): string[] {
   const note = (n: number, one: string, many: string) =>
-    n === 0 ? [] : [n === 1 ? `1 episode is left out: ${one}` : `${n} episodes are left out: ${many}`];
+    n === 0
+      ? []
+      : [n === 1 ? `1 episode is left out: ${one}` : `${n} episodes are left out: ${many}`];
   return [
-    ...note(firstMissing, "its first observation is not recorded", "their first observations are not recorded"),
+    ...note(
+      firstMissing,
+      "its first observation is not recorded",
+      "their first observations are not recorded",
+    ),
     ...note(holed, "some of its steps are missing", "some of their steps are missing"),
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * Gymnasium's spaces in the form of Minari 0.5 (minari/serialization.py): their JSON, the Parquet columns that Minari's
- * reader expects of each, and a worker's values as cells of those columns.
+ * Gymnasium's spaces in the form of Minari 0.5 (minari/serialization.py): their JSON, the Parquet
+ * columns that Minari's reader expects of each, and a worker's values as cells of those columns.
  */
 import type { schemaFromColumnData } from "hyparquet-writer";
 import { MosaicError } from "../../base/errors.ts";
@@ -17,7 +17,10 @@ export type Space =
 /** A step's value does not match its space. */
 export class NotInSpace extends Error {}
 
-const SCALARS: Record<string, { type: "BOOLEAN" | "INT32" | "INT64" | "FLOAT" | "DOUBLE"; converted?: string }> = {
+const SCALARS: Record<
+  string,
+  { type: "BOOLEAN" | "INT32" | "INT64" | "FLOAT" | "DOUBLE"; converted?: string }
+> = {
   float64: { type: "DOUBLE" },
   float32: { type: "FLOAT" },
   float16: { type: "FLOAT" },
@@ -40,26 +43,36 @@ const SCALARS: Record<string, { type: "BOOLEAN" | "INT32" | "INT64" | "FLOAT" | 
 export function readSpace(json: string, what: string): Space {
   const invalid = (why: string) =>
     new MosaicError("invalid_argument", `${what} is not a space: ${why}`, {
-      hint: `Give it as Minari writes spaces, such as '{"type":"Discrete","dtype":"int64","start":0,"n":2}'.`,
+      hint:
+        `Give it as Minari writes spaces, such as '{"type":"Discrete","dtype":"int64","start":0,"n":2}'.`,
     });
   let given: unknown;
   try {
     // Bounds may be infinite, which JSON does not have; they are not needed here.
-    given = JSON.parse(json.replace(/"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g, (it) => it.startsWith('"') ? it : "null"));
+    given = JSON.parse(
+      json.replace(/"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g, (it) => it.startsWith('"') ? it : "null"),
+    );
   } catch (error) {
     throw invalid((error as Error).message);
   }
   const read = (value: unknown): Space => {
-    if (typeof value !== "object" || value === null) throw invalid(`${JSON.stringify(value)} is no object with a type`);
+    if (typeof value !== "object" || value === null) {
+      throw invalid(`${JSON.stringify(value)} is no object with a type`);
+    }
     const { type, dtype, shape, nvec, n, subspaces, low, high } = value as Record<string, unknown>;
     switch (type) {
       case "Box": {
         if (!Array.isArray(shape)) throw invalid("a Box needs a shape, a list of lengths");
         if (low === undefined || high === undefined) throw invalid("a Box needs low and high");
         if (dtype === "uint8" && shape.length >= 2 && shape[0] >= 32 && shape[1] >= 32) {
-          throw new MosaicError("failed_precondition", `${what} is of images (${shape.join("×")} bytes)`, {
-            hint: "Minari keeps images as JPEG, which mosaic does not write. Record other observations.",
-          });
+          throw new MosaicError(
+            "failed_precondition",
+            `${what} is of images (${shape.join("×")} bytes)`,
+            {
+              hint:
+                "Minari keeps images as JPEG, which mosaic does not write. Record other observations.",
+            },
+          );
         }
         return numbers(dtype, shape);
       }
@@ -73,8 +86,13 @@ export function readSpace(json: string, what: string): Space {
         return { type };
       case "Dict":
       case "Tuple":
-        if (typeof subspaces !== "object" || subspaces === null) throw invalid(`a ${type} needs subspaces`);
-        return { type: "Dict", of: Object.entries(subspaces).map(([name, space]) => [name, read(space)]) };
+        if (typeof subspaces !== "object" || subspaces === null) {
+          throw invalid(`a ${type} needs subspaces`);
+        }
+        return {
+          type: "Dict",
+          of: Object.entries(subspaces).map(([name, space]) => [name, read(space)]),
+        };
       default:
         throw invalid(
           `its type is ${
@@ -148,10 +166,14 @@ export function cellOf(space: Space, value: unknown): unknown {
       return cells;
     }
     case "Dict": {
-      if (typeof value !== "object" || value === null) throw new NotInSpace(`${short(value)} is no object`);
+      if (typeof value !== "object" || value === null) {
+        throw new NotInSpace(`${short(value)} is no object`);
+      }
       const fields = value as Record<string, unknown>;
       return Object.fromEntries(space.of.map(([name, inner]) => {
-        if (!(name in fields)) throw new NotInSpace(`${short(value)} has no ${JSON.stringify(name)}`);
+        if (!(name in fields)) {
+          throw new NotInSpace(`${short(value)} has no ${JSON.stringify(name)}`);
+        }
         return [name, cellOf(inner, fields[name])];
       }));
     }
@@ -162,7 +184,9 @@ function scalar(dtype: string, given: unknown): unknown {
   const { type } = SCALARS[dtype]!;
   // Many libraries write an action as an array of one element.
   const value = Array.isArray(given) && given.length === 1 ? given[0] : given;
-  if (type === "BOOLEAN" && (typeof value === "boolean" || value === 0 || value === 1)) return Boolean(value);
+  if (type === "BOOLEAN" && (typeof value === "boolean" || value === 0 || value === 1)) {
+    return Boolean(value);
+  }
   if (type === "FLOAT" || type === "DOUBLE") {
     if (typeof value === "number") return value;
     if (value === null) return NaN;
@@ -202,10 +226,15 @@ export class SeenSpace {
     const shape = shapeOf(value);
     this.#shape ??= shape;
     if (String(shape) !== String(this.#shape)) {
-      throw new NotInSpace(`${short(value)} has the shape (${shape}), earlier ones (${this.#shape})`);
+      throw new NotInSpace(
+        `${short(value)} has the shape (${shape}), earlier ones (${this.#shape})`,
+      );
     }
     const flat: unknown[] = Array.isArray(value) ? value.flat(Infinity) : [value];
-    if (flat.length !== shape.reduce((a, b) => a * b, 1) || flat.some((it) => typeof it !== "number" && it !== null)) {
+    if (
+      flat.length !== shape.reduce((a, b) => a * b, 1) ||
+      flat.some((it) => typeof it !== "number" && it !== null)
+    ) {
       throw new NotInSpace(`${short(value)} is no number and no array of numbers`);
     }
     if (shape.length > 0) return;
@@ -219,11 +248,20 @@ export class SeenSpace {
     const shape = this.#shape ?? [];
     if (shape.length === 0 && this.#whole) {
       const start = Math.min(0, this.#lowest);
-      return JSON.stringify({ type: "Discrete", dtype: "int64", start, n: this.#highest - start + 1 });
+      return JSON.stringify({
+        type: "Discrete",
+        dtype: "int64",
+        start,
+        n: this.#highest - start + 1,
+      });
     }
     const filled = (bound: string, depth = 0): string =>
-      depth === shape.length ? bound : `[${new Array(shape[depth]).fill(filled(bound, depth + 1)).join(", ")}]`;
-    return `{"type": "Box", "dtype": "float64", "shape": [${shape}], "low": ${filled("-Infinity")}, ` +
+      depth === shape.length
+        ? bound
+        : `[${new Array(shape[depth]).fill(filled(bound, depth + 1)).join(", ")}]`;
+    return `{"type": "Box", "dtype": "float64", "shape": [${shape}], "low": ${
+      filled("-Infinity")
+    }, ` +
       `"high": ${filled("Infinity")}}`;
   }
 }

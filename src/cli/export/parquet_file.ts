@@ -28,8 +28,9 @@ class OtherShape extends Error {
 }
 
 /**
- * Writes the records to `path`, replacing an existing file. Actions and observations are lists of doubles if all are flat
- * lists of numbers, and JSON otherwise: if that is found late, the file is written again.
+ * Writes the records to `path`, replacing an existing file. Actions and observations are lists of
+ * doubles if all are flat lists of numbers, and JSON otherwise: if that is found late, the file is
+ * written again.
  * @param records of the same run at each call
  * @returns their number
  */
@@ -56,8 +57,14 @@ async function write(
 ): Promise<number> {
   let rows = 0;
   const first = await readFirst(records);
-  const lists = LISTS.filter((name) => !json.has(name) && first.early.some((record) => isList(record[name])));
-  const columns = publicFields(kind).map(({ name, type }) => ({ name, type: TYPES[type], nullable: true }));
+  const lists = LISTS.filter((name) =>
+    !json.has(name) && first.early.some((record) => isList(record[name]))
+  );
+  const columns = publicFields(kind).map(({ name, type }) => ({
+    name,
+    type: TYPES[type],
+    nullable: true,
+  }));
   await parquetWriteRows({
     writer: fileWriter(path),
     rows: (async function* () {
@@ -71,7 +78,11 @@ async function write(
         }));
       }
     })(),
-    columns: columns.map(({ name, type }) => ({ name, nullable: true, ...(lists.length > 0 ? {} : { type }) })),
+    columns: columns.map(({ name, type }) => ({
+      name,
+      nullable: true,
+      ...(lists.length > 0 ? {} : { type }),
+    })),
     ...(lists.length > 0 ? { schema: schemaOf(columns, lists) } : {}),
     rowGroupSize: ROWS_IN_MEMORY,
     createdBy: "mosaic",
@@ -99,13 +110,23 @@ function isList(value: unknown): boolean {
   return Array.isArray(value) && value.every((item) => typeof item === "number");
 }
 
-function schemaOf(columns: { name: string; type: ColumnType; nullable: boolean }[], lists: readonly string[]) {
-  const [root, ...fields] = schemaFromColumnData({ columnData: columns.map((column) => ({ ...column, data: [] })) });
+function schemaOf(
+  columns: { name: string; type: ColumnType; nullable: boolean }[],
+  lists: readonly string[],
+) {
+  const [root, ...fields] = schemaFromColumnData({
+    columnData: columns.map((column) => ({ ...column, data: [] })),
+  });
   return [
     root!,
     ...fields.flatMap((field) =>
       !lists.includes(field.name) ? [field] : [
-        { name: field.name, repetition_type: "OPTIONAL" as const, num_children: 1, converted_type: "LIST" as const },
+        {
+          name: field.name,
+          repetition_type: "OPTIONAL" as const,
+          num_children: 1,
+          converted_type: "LIST" as const,
+        },
         { name: "list", repetition_type: "REPEATED" as const, num_children: 1 },
         { name: "element", repetition_type: "OPTIONAL" as const, type: "DOUBLE" as const },
       ]
@@ -123,7 +144,11 @@ function cell(record: TelemetryRecord, field: string, type: ColumnType): unknown
       return value === undefined || value === null ? null : BigInt(value as number | string);
     case "DOUBLE":
       // The _text field contains the name of NaN or an infinity.
-      return typeof value === "number" ? value : field + "_text" in record ? Number(record[`${field}_text`]) : null;
+      return typeof value === "number"
+        ? value
+        : field + "_text" in record
+        ? Number(record[`${field}_text`])
+        : null;
     case "TIMESTAMP":
       return typeof value === "string" ? new Date(value) : null;
     default:

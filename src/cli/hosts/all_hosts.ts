@@ -1,4 +1,7 @@
-/** `mosaic list --all-hosts`: the runs of this host and of every host of `mosaic host list`, each by its own daemon. */
+/**
+ * `mosaic list --all-hosts`: the runs of this host and of every host of `mosaic host list`, each by
+ * its own daemon.
+ */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { parsedJson } from "../../base/text/json_text.ts";
 import { shortIds } from "../../base/text/format.ts";
@@ -31,21 +34,35 @@ export async function listAllHosts(
   flags: Record<string, unknown>,
 ): Promise<number> {
   const [wrong] = UNSUPPORTED.filter((name) => flags[name] !== undefined);
-  if (wrong !== undefined) throw new MosaicError("invalid_argument", `--all-hosts cannot be together with --${wrong}`);
+  if (wrong !== undefined) {
+    throw new MosaicError("invalid_argument", `--all-hosts cannot be together with --${wrong}`);
+  }
   const words = ["list", ...withoutOutput(args), "-o", "json"];
   const hosts = readHosts(context.env);
-  const asked = await Promise.all([undefined, ...hosts].map(async (host) => await listOf(context, host, words)));
-  const runs = asked.flatMap((one) => one.runs).toSorted((a, b) => a.submitted_at < b.submitted_at ? 1 : -1);
-  for (const { why } of asked) if (why !== undefined) context.err.write(`mosaic: ${escapeControl(why)}\n`);
+  const asked = await Promise.all(
+    [undefined, ...hosts].map(async (host) => await listOf(context, host, words)),
+  );
+  const runs = asked.flatMap((one) => one.runs).toSorted((a, b) =>
+    a.submitted_at < b.submitted_at ? 1 : -1
+  );
+  for (const { why } of asked) {
+    if (why !== undefined) context.err.write(`mosaic: ${escapeControl(why)}\n`);
+  }
   const code = asked.some(({ why }) => why !== undefined) ? EXIT.unreachable : EXIT.ok;
   if (flags["output"] === "json") context.out.write(`${JSON.stringify(runs, null, 2)}\n`);
-  else if (flags["output"] === "jsonl") context.out.write(runs.map((run) => `${JSON.stringify(run)}\n`).join(""));
-  else {
+  else if (flags["output"] === "jsonl") {
+    context.out.write(runs.map((run) => `${JSON.stringify(run)}\n`).join(""));
+  } else {
     const ids = shortIds(runs.map(({ run_id }) => run_id));
     const all = listColumns({ now: context.now(), shortId: (id) => ids.get(id) ?? id });
-    const chosen = typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : DEFAULT_COLUMNS;
+    const chosen = typeof flags["columns"] === "string"
+      ? commaSeparated(flags["columns"])
+      : DEFAULT_COLUMNS;
     const { isTty, width, color } = context.terminal;
-    const columns = [{ name: "host", text: (run: Found) => run.host }, ...chooseColumns(chosen, all)];
+    const columns = [
+      { name: "host", text: (run: Found) => run.host },
+      ...chooseColumns(chosen, all),
+    ];
     context.out.write(table<Found>(columns, runs, { width: isTty ? width : undefined, color }));
   }
   return code;
@@ -74,7 +91,12 @@ async function listOf(
         limitMs: LIMIT_MS,
       })
       : await scriptThere(context, host, remoteLine([host.mosaic, ...words]), LIMIT_MS);
-    if (code !== 0) return { runs: [], why: `host ${name}: ${stderr.trim().split("\n")[0]!.replace(/^mosaic: /, "")}` };
+    if (code !== 0) {
+      return {
+        runs: [],
+        why: `host ${name}: ${stderr.trim().split("\n")[0]!.replace(/^mosaic: /, "")}`,
+      };
+    }
     return { runs: (parsedJson(stdout) as RunJson[]).map((run) => ({ host: name, ...run })) };
   } catch (error) {
     return { runs: [], why: `host ${name}: ${messageOf(error)}` };

@@ -1,10 +1,12 @@
 /**
- * Carries a repository to another host: the commit by `git push` into a repository there, and what differs from the commit
- * as an archive. Each content gets a directory of its own there, which no later command changes, so that the runs of two
- * commands never mix. Ignored files and submodules stay here.
+ * Carries a repository to another host: the commit by `git push` into a repository there, and what
+ * differs from the commit as an archive. Each content gets a directory of its own there, which no
+ * later command changes, so that the runs of two commands never mix. Ignored files and submodules
+ * stay here.
  *
- * `$1` ssh's destination, `$2` most bytes of changed and untracked files, then the words of ssh. Prints what the caller
- * needs, as lines of KEY, tab, value; everything else goes to standard error. `GIT_SSH_COMMAND` has the words of ssh, too.
+ * `$1` ssh's destination, `$2` most bytes of changed and untracked files, then the words of ssh.
+ * Prints what the caller needs, as lines of KEY, tab, value; everything else goes to standard
+ * error. `GIT_SSH_COMMAND` has the words of ssh, too.
  */
 export const CARRY = String.raw`
 set -u

@@ -21,7 +21,10 @@ const DESTINATION = /^[A-Za-z0-9_][^\s:]*$/;
 export function hostsFile(env: Env): string {
   const home = env("XDG_CONFIG_HOME") || (env("HOME") ? `${env("HOME")}/.config` : "");
   if (home !== "") return `${home}/mosaic/hosts.json`;
-  throw new MosaicError("failed_precondition", "neither XDG_CONFIG_HOME nor HOME is set, so there is no list of hosts");
+  throw new MosaicError(
+    "failed_precondition",
+    "neither XDG_CONFIG_HOME nor HOME is set, so there is no list of hosts",
+  );
 }
 
 /** @throws MosaicError `failed_precondition` if the file is not one */
@@ -42,7 +45,8 @@ export function readHosts(env: Env): Host[] {
 
 function isHost(value: unknown): value is Host {
   const { name, ssh, mosaic } = (value ?? {}) as Record<string, unknown>;
-  return typeof name === "string" && HOST_NAME.test(name) && typeof ssh === "string" && DESTINATION.test(ssh) &&
+  return typeof name === "string" && HOST_NAME.test(name) && typeof ssh === "string" &&
+    DESTINATION.test(ssh) &&
     typeof mosaic === "string";
 }
 
@@ -51,21 +55,27 @@ export function hostNamed(name: string, env: Env): Host {
   const hosts = readHosts(env);
   const found = hosts.find((host) => host.name === name);
   if (found !== undefined) return found;
-  throw new MosaicError("not_found", `there is no host "${name}".${didYouMean(name, hosts.map((host) => host.name))}`, {
-    hint: `"mosaic host list" shows them, "mosaic host add ${name}" adds it.`,
-  });
+  throw new MosaicError(
+    "not_found",
+    `there is no host "${name}".${didYouMean(name, hosts.map((host) => host.name))}`,
+    {
+      hint: `"mosaic host list" shows them, "mosaic host add ${name}" adds it.`,
+    },
+  );
 }
 
 /** @throws MosaicError `invalid_argument` for a name or destination that cannot be one */
 export function requireHost({ name, ssh }: Pick<Host, "name" | "ssh">): void {
   if (!HOST_NAME.test(name)) {
     throw new MosaicError("invalid_argument", `the name of the host is ${JSON.stringify(name)}`, {
-      hint: "It must have at most 63 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
+      hint:
+        "It must have at most 63 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
     });
   }
   if (!DESTINATION.test(ssh)) {
     throw new MosaicError("invalid_argument", `--ssh is ${JSON.stringify(ssh)}`, {
-      hint: "Give HOST, USER@HOST, or a name of your ssh configuration; ports and keys belong there.",
+      hint:
+        "Give HOST, USER@HOST, or a name of your ssh configuration; ports and keys belong there.",
     });
   }
 }

@@ -1,4 +1,7 @@
-/** `--host NAME` on any verb: the command runs on that host, against the daemon there. `run` and `sweep` take the code along. */
+/**
+ * `--host NAME` on any verb: the command runs on that host, against the daemon there. `run` and
+ * `sweep` take the code along.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import { escapeControl } from "../../base/text/terminal_text.ts";
 import type { Context } from "../link/context.ts";
@@ -18,7 +21,8 @@ const PORTS = 20;
  * @param args of the verb, with `--host NAME`
  * @param begins the verb itself acts, not one of its own verbs (`sweep show`)
  * @returns the exit code
- * @throws MosaicError `not_found` (no such host), `unavailable` (ssh), `failed_precondition` (the code cannot be carried)
+ * @throws MosaicError `not_found` (no such host), `unavailable` (ssh), `failed_precondition` (the
+ * code cannot be carried)
  */
 export async function onHost(
   context: Context,
@@ -31,11 +35,17 @@ export async function onHost(
   const words = withoutHost(args);
   if (verb === "open") return await openThere(context, host, words);
   const more = begins ? TAKES_CODE[verb] : undefined;
-  if (more === undefined || words.includes("--cwd") || words.some((word) => word.startsWith("--cwd="))) {
+  if (
+    more === undefined || words.includes("--cwd") || words.some((word) => word.startsWith("--cwd="))
+  ) {
     return await mosaicThere(context, host, [verb, ...words]);
   }
   const directory = await carry(context, host);
-  return await mosaicThere(context, host, [verb, ...more.filter((word) => !words.includes(word)), ...words], directory);
+  return await mosaicThere(context, host, [
+    verb,
+    ...more.filter((word) => !words.includes(word)),
+    ...words,
+  ], directory);
 }
 
 /** The first `--host` is the verb's own: a program's words come after the verb's options. */
@@ -49,13 +59,20 @@ async function carry(context: Context, { name, ssh }: Host): Promise<string> {
   const words = sshCommand(context);
   const env = { ...context.variables(), GIT_SSH_COMMAND: remoteLine(words) };
   const options = { env, cwd: Deno.cwd(), limitMs: CARRY_MS };
-  const { stdout, stderr } = await context.runScript(CARRY, ["sh", ssh, String(MOST_CARRIED_BYTES), ...words], options);
+  const { stdout, stderr } = await context.runScript(CARRY, [
+    "sh",
+    ssh,
+    String(MOST_CARRIED_BYTES),
+    ...words,
+  ], options);
   const lines = stdout.split("\n").map((line) => line.split("\t"));
   const of = (key: string) => lines.filter(([its]) => its === key).map(([, value]) => value!);
   const [directory] = of("directory");
   if (directory === undefined) {
     const [problem = "the code could not be carried there"] = of("problem");
-    const details = stderr.trim() === "" ? "" : ` (${stderr.trim().split("\n").slice(-3).join("; ")})`;
+    const details = stderr.trim() === ""
+      ? ""
+      : ` (${stderr.trim().split("\n").slice(-3).join("; ")})`;
     throw new MosaicError("failed_precondition", `host ${name}: ${problem}${details}`, {
       hint: "--cwd DIR names a directory of the host instead, whose code is already there.",
     });
@@ -66,7 +83,11 @@ async function carry(context: Context, { name, ssh }: Host): Promise<string> {
 
 /** Until Ctrl-C, a port of this host is the page's there. */
 async function openThere(context: Context, host: Host, words: readonly string[]): Promise<number> {
-  const { code, stdout, stderr } = await scriptThere(context, host, remoteLine([host.mosaic, "open", ...words]));
+  const { code, stdout, stderr } = await scriptThere(
+    context,
+    host,
+    remoteLine([host.mosaic, "open", ...words]),
+  );
   const url = URL.parse(stdout.trim());
   if (code !== 0 || url === null) {
     context.err.write(stderr);
@@ -77,15 +98,34 @@ async function openThere(context: Context, host: Host, words: readonly string[])
     const here = Object.assign(new URL(url), { hostname: "127.0.0.1", port: String(at) }).href;
     // ssh gives "%" a meaning.
     const said = `echo ${remoteLine([here])}`.replaceAll("%", "%%");
-    const forward = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", `127.0.0.1:${at}:${url.hostname}:${port}`];
-    // A connection of its own: the shared one would refuse the port without ending. The command says the address when
-    // the port is open.
-    const own = ["ssh", "-o", "ControlPath=none", "-o", "PermitLocalCommand=yes", "-o", `LocalCommand=${said}`];
+    const forward = [
+      "-N",
+      "-o",
+      "ExitOnForwardFailure=yes",
+      "-L",
+      `127.0.0.1:${at}:${url.hostname}:${port}`,
+    ];
+    // A connection of its own: the shared one would refuse the port without ending. The command
+    // says the address when the port is open.
+    const own = [
+      "ssh",
+      "-o",
+      "ControlPath=none",
+      "-o",
+      "PermitLocalCommand=yes",
+      "-o",
+      `LocalCommand=${said}`,
+    ];
     if (at === port) {
-      context.err.write("mosaic: while this runs, everybody who is logged in here can open the page; Ctrl-C ends it\n");
+      context.err.write(
+        "mosaic: while this runs, everybody who is logged in here can open the page; Ctrl-C ends it\n",
+      );
     }
     const ended = await context.runHere([...own, "-q", ...forward, "--", host.ssh]);
     if (ended !== 255) return ended;
   }
-  throw new MosaicError("unavailable", `none of the ports ${port} to ${port + PORTS - 1} is free here`);
+  throw new MosaicError(
+    "unavailable",
+    `none of the ports ${port} to ${port + PORTS - 1} is free here`,
+  );
 }

@@ -1,4 +1,7 @@
-/** Commands on other hosts, by the user's own ssh: its configuration, keys and agent. No port is opened. */
+/**
+ * Commands on other hosts, by the user's own ssh: its configuration, keys and agent. No port is
+ * opened.
+ */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { ProgramOutput } from "../../os/processes/external_program.ts";
 import { parentOf } from "../../os/files/files.ts";
@@ -14,15 +17,24 @@ const SOON_MS = 60_000;
  * One connection for all commands of five minutes, so that only the first is slow.
  * @param options further options of ssh, such as `-t`
  */
-export function sshCommand({ env }: Pick<Context, "env">, options: readonly string[] = []): string[] {
+export function sshCommand(
+  { env }: Pick<Context, "env">,
+  options: readonly string[] = [],
+): string[] {
   const directory = env("XDG_RUNTIME_DIR") || parentOf(hostsFile(env));
-  const connection = ["ControlMaster=auto", "ControlPersist=300", `ControlPath=${directory}/mosaic-%C`];
+  const connection = [
+    "ControlMaster=auto",
+    "ControlPersist=300",
+    `ControlPath=${directory}/mosaic-%C`,
+  ];
   return ["ssh", ...connection.flatMap((option) => ["-o", option]), ...options];
 }
 
 /** A command line of words, for the shell on the other side. */
 export function remoteLine(words: readonly string[]): string {
-  return words.map((word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
+  return words.map((word) =>
+    /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+  ).join(" ");
 }
 
 /** Runs words of mosaic there, on this terminal. @returns the exit code of mosaic there */

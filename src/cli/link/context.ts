@@ -27,7 +27,10 @@ export interface Context {
   err: Output;
   /** Current values: the window may be resized. */
   readonly terminal: Terminal;
-  /** Takes over the whole terminal (src/cli/top/terminal.ts). @throws when standard input is not a terminal */
+  /**
+   * Takes over the whole terminal (src/cli/top/terminal.ts). @throws when standard input is not a
+   * terminal
+   */
   takeTerminal(onChange: () => void): Promise<TakenTerminal>;
   /** Standard error is a terminal, so a status line can be redrawn there. */
   errIsTty: boolean;
@@ -41,7 +44,10 @@ export interface Context {
   runSelf(args: readonly string[]): Promise<number>;
   /** Runs a program on the same terminal. @returns its exit code; 127: there is no such program */
   runHere(argv: readonly string[]): Promise<number>;
-  /** The output of `/bin/sh -c SCRIPT WORDS…` in a directory, with this environment only. @throws if it takes too long */
+  /**
+   * The output of `/bin/sh -c SCRIPT WORDS…` in a directory, with this environment only. @throws if
+   * it takes too long
+   */
   runScript(
     script: string,
     words: readonly string[],

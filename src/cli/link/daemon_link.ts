@@ -24,7 +24,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2000;
 
 export function isTransient(error: unknown): boolean {
-  return error instanceof MosaicError && (error.code === "unavailable" || error.code === "deadline_exceeded");
+  return error instanceof MosaicError &&
+    (error.code === "unavailable" || error.code === "deadline_exceeded");
 }
 
 export class Link implements Disposable {
@@ -50,8 +51,15 @@ export class Link implements Disposable {
     this.#retryMs = options.retryMs ?? 0;
   }
 
-  static async open(context: Context, flags: ConnectionFlags, options: LinkOptions = {}): Promise<Link> {
-    const [api, { Mosaic }] = await Promise.all([context.connect(flags), import("../../gen/mosaic/v1/mosaic_pb.ts")]);
+  static async open(
+    context: Context,
+    flags: ConnectionFlags,
+    options: LinkOptions = {},
+  ): Promise<Link> {
+    const [api, { Mosaic }] = await Promise.all([
+      context.connect(flags),
+      import("../../gen/mosaic/v1/mosaic_pb.ts"),
+    ]);
     return new Link(context, flags, Mosaic.method, api, options);
   }
 
@@ -83,11 +91,12 @@ export class Link implements Disposable {
   }
 
   /**
-   * The items of a stream with a cursor. When the connection breaks, reopens the stream after the last item, so that no
-   * item is lost or repeated. Ends when the daemon ends the stream or `signal` aborts.
+   * The items of a stream with a cursor. When the connection breaks, reopens the stream after the
+   * last item, so that no item is lost or repeated. Ends when the daemon ends the stream or
+   * `signal` aborts.
    *
-   * @param behind called after a long silence: whether the daemon has more items. If so, the connection is stuck without
-   * having broken, and the stream is reopened on a new one.
+   * @param behind called after a long silence: whether the daemon has more items. If so, the
+   * connection is stuck without having broken, and the stream is reopened on a new one.
    */
   async *resumed<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
@@ -101,7 +110,9 @@ export class Link implements Disposable {
     for (let at = since; !signal.aborted;) {
       const stuck = new AbortController();
       using either = anyOf(signal, stuck.signal);
-      const watchdog = behind === undefined ? undefined : new Watchdog(() => behind(at), () => stuck.abort());
+      const watchdog = behind === undefined
+        ? undefined
+        : new Watchdog(() => behind(at), () => stuck.abort());
       try {
         for await (const item of this.#api.stream(method, request(at), either.signal)) {
           watchdog?.feed();
@@ -124,7 +135,9 @@ export class Link implements Disposable {
   /** Waits and reconnects. @throws `error` when it is not transient or the retry time is over */
   async #mend(error: unknown, breaks: Breaks, signal: AbortSignal | undefined): Promise<void> {
     if (!isTransient(error) || signal?.aborted || !breaks.mayTryAgain()) throw error;
-    if (!this.#breakReported) this.#context.err.write(`mosaic: ${escapeControl(messageOf(error))}; retrying\n`);
+    if (!this.#breakReported) {
+      this.#context.err.write(`mosaic: ${escapeControl(messageOf(error))}; retrying\n`);
+    }
     this.#breakReported = true;
     await pause(breaks.pauseMs(), signal);
     try {

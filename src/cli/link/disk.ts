@@ -2,7 +2,10 @@
 import type { DiskUsageResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Link } from "./daemon_link.ts";
 
-/** The daemon reads the sizes of all files of all runs, which takes minutes for many files or a slow disk. */
+/**
+ * The daemon reads the sizes of all files of all runs, which takes minutes for many files or a slow
+ * disk.
+ */
 const WALK_MS = 5 * 60_000;
 
 /** Waits up to five minutes for the result. */

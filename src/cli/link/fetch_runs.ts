@@ -25,7 +25,11 @@ export interface RunsWanted {
   mine?: boolean;
 }
 
-export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSignal): Promise<RunJson[]> {
+export async function fetchRuns(
+  link: Link,
+  wanted: RunsWanted,
+  signal?: AbortSignal,
+): Promise<RunJson[]> {
   const { limit = Infinity, columns = [], submittedSince } = wanted;
   const runs: RunJson[] = [];
   for (let pageToken = ""; runs.length < limit;) {
@@ -45,7 +49,10 @@ export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSi
     }, signal);
     for (const [i, run] of page.runs.entries()) {
       const values = (page.values[i]?.json ?? []).map((json, c) => [columns[c]!, JSON.parse(json)]);
-      runs.push({ ...runJsonOf(run), ...(columns.length === 0 ? {} : { values: Object.fromEntries(values) }) });
+      runs.push({
+        ...runJsonOf(run),
+        ...(columns.length === 0 ? {} : { values: Object.fromEntries(values) }),
+      });
     }
     pageToken = page.nextPageToken;
     if (pageToken === "") break;

@@ -23,9 +23,13 @@ const POLL_MS = 1000;
 const RETRY_GRACE_MS = 3000;
 
 /** Whether the run has ended for good. @param faultedForMs how long it has been seen FAULTED */
-export function hasEnded(run: { state: string; attempt: number; maxAttempts: number }, faultedForMs: number): boolean {
+export function hasEnded(
+  run: { state: string; attempt: number; maxAttempts: number },
+  faultedForMs: number,
+): boolean {
   if (!ENDED_STATES.includes(run.state as RunState)) return false;
-  return run.state !== "FAULTED" || run.attempt >= run.maxAttempts || faultedForMs >= RETRY_GRACE_MS;
+  return run.state !== "FAULTED" || run.attempt >= run.maxAttempts ||
+    faultedForMs >= RETRY_GRACE_MS;
 }
 
 /** Waits until the run has ended for good; undefined when the signal aborts first. */
@@ -75,7 +79,8 @@ class ProgramOutput {
   /** Ends a line of the program that is not whole, such as a progress bar. */
   endLine(): void {
     const { out, errIsTty } = this.#context;
-    // On a terminal, what follows would stand on the same line; a file of standard error is the program's own.
+    // On a terminal, what follows would stand on the same line; a file of standard error is the
+    // program's own.
     if (this.#begun === out || (this.#begun !== undefined && errIsTty)) this.#begun.write("\n");
     this.#begun = undefined;
   }
@@ -84,7 +89,9 @@ class ProgramOutput {
   show({ runId, attempt }: Pick<Run, "runId" | "attempt">, signal: AbortSignal): void {
     if (attempt <= this.#attempt) return;
     this.#attempt = attempt;
-    for (const stream of ["stdout", "stderr"] as const) this.#streams.push(this.#print(runId, attempt, stream, signal));
+    for (const stream of ["stdout", "stderr"] as const) {
+      this.#streams.push(this.#print(runId, attempt, stream, signal));
+    }
     // Whoever awaits `all` gets the error.
     this.#streams.slice(-2).forEach((printing) => printing.catch(() => {}));
   }
@@ -94,7 +101,12 @@ class ProgramOutput {
     await Promise.all(this.#streams);
   }
 
-  async #print(run: string, attempt: number, stream: "stdout" | "stderr", signal: AbortSignal): Promise<void> {
+  async #print(
+    run: string,
+    attempt: number,
+    stream: "stdout" | "stderr",
+    signal: AbortSignal,
+  ): Promise<void> {
     const chunks = this.#link.resumed(
       this.#link.methods.streamLogs,
       (sinceOffset) => ({ run, attempt, stream, sinceOffset, follow: true }),
@@ -110,15 +122,18 @@ class ProgramOutput {
       if (text.length > 0) this.#begun = text.at(-1) === 0x0a ? undefined : to;
       if (suppressedLines > 0n) {
         this.endLine();
-        err.write(`mosaic: suppressed ${count(Number(suppressedLines))} lines; mosaic logs has them\n`);
+        err.write(
+          `mosaic: suppressed ${count(Number(suppressedLines))} lines; mosaic logs has them\n`,
+        );
       }
     }
   }
 }
 
 /**
- * Prints what the run's program prints, and its events as they happen (or, as JSON Lines, these alone) until it has ended. On
- * a terminal, a status line below shows its progress. @returns the exit code for the outcome
+ * Prints what the run's program prints, and its events as they happen (or, as JSON Lines, these
+ * alone) until it has ended. On a terminal, a status line below shows its progress. @returns the
+ * exit code for the outcome
  */
 export async function followRun(
   link: Link,
@@ -146,7 +161,9 @@ export async function followRun(
       output.endLine();
       const { color, isTty } = context.terminal;
       context.out.write(
-        jsonl ? `${JSON.stringify(json)}\n` : eventLine(json, { color, withRun: false, brief: isTty }),
+        jsonl
+          ? `${JSON.stringify(json)}\n`
+          : eventLine(json, { color, withRun: false, brief: isTty }),
       );
       last = event.seq;
       wake();
@@ -166,7 +183,9 @@ export async function followRun(
       either.signal,
       (run) => {
         // Before that, no process of this attempt has begun.
-        if (!jsonl && run.state !== "INIT" && run.state !== "HANDSHAKE") output.show(run, either.signal);
+        if (!jsonl && run.state !== "INIT" && run.state !== "HANDSHAKE") {
+          output.show(run, either.signal);
+        }
         if (output.isLineBegun) return;
         status.draw(statusText(runJsonOf(run), context.now(), context.terminal.width));
       },
@@ -188,14 +207,21 @@ export async function followRun(
 }
 
 /** The last line, if nothing at all was read of a program that did produce something. */
-async function sayNotRead(link: Link, context: Context, run: RunJson, signal: AbortSignal): Promise<void> {
+async function sayNotRead(
+  link: Link,
+  context: Context,
+  run: RunJson,
+  signal: AbortSignal,
+): Promise<void> {
   const { steps, episodes } = run.telemetry;
   const note = notReadNote({ ...run.telemetry, metrics: 0 });
   if (note === "" || steps + episodes > 0) return;
   const { series } = await link.unary(link.methods.listSeries, { run: run.run_id }, signal);
   if (series.some(({ name }) => !name.startsWith("system/"))) return;
   context.err.write(
-    `mosaic: no curve of this run was read; ${escapeControl(note)}; mosaic show ${run.run_id} says more\n`,
+    `mosaic: no curve of this run was read; ${
+      escapeControl(note)
+    }; mosaic show ${run.run_id} says more\n`,
   );
 }
 

@@ -3,8 +3,8 @@ import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 
 /**
- * Runs `body` with a signal that Ctrl-C aborts. @returns the body's exit code, or 130 if interrupted @param left message
- * printed on interruption: what continues; "": none
+ * Runs `body` with a signal that Ctrl-C aborts. @returns the body's exit code, or 130 if
+ * interrupted @param left message printed on interruption: what continues; "": none
  */
 export async function interruptible(
   context: Context,

@@ -7,8 +7,8 @@ import type { ConnectionFlags } from "../../wire/client/daemon_api.ts";
 const QUESTION = "No daemon is running. Start one in the background? [Y/n] ";
 
 /**
- * Asks whether to start the state directory's daemon if none answers. Without a terminal, and after a no, it does nothing:
- * the call that follows fails and says how to start one.
+ * Asks whether to start the state directory's daemon if none answers. Without a terminal, and after
+ * a no, it does nothing: the call that follows fails and says how to start one.
  */
 export async function offerDaemon(context: Context, { stateDir }: ConnectionFlags): Promise<void> {
   if (!context.canAsk) return;

@@ -1,7 +1,10 @@
 /** A verb's outputs: data on stdout, messages on stderr. */
 import { TerminalFilter } from "../../base/text/terminal_text.ts";
 
-/** Thrown when the reader of stdout has gone (`| head`): the verb ends with exit code 0 and no message. */
+/**
+ * Thrown when the reader of stdout has gone (`| head`): the verb ends with exit code 0 and no
+ * message.
+ */
 export class ReaderGone extends Error {
   override readonly name = "ReaderGone";
 }
@@ -16,9 +19,15 @@ export type Move =
   | { up: number };
 
 export interface Output {
-  /** Writes text as it is, without adding a newline. On a terminal, all control sequences except colours are escaped. */
+  /**
+   * Writes text as it is, without adding a newline. On a terminal, all control sequences except
+   * colours are escaped.
+   */
   write(text: string): void;
-  /** Writes bytes of a program unchanged; to a terminal, as `write` does, but a carriage return redraws its line. */
+  /**
+   * Writes bytes of a program unchanged; to a terminal, as `write` does, but a carriage return
+   * redraws its line.
+   */
   writeBytes(bytes: Uint8Array): void;
   /** Moves the cursor of a terminal; `write` escapes such sequences. */
   move(move: Move): void;
@@ -32,7 +41,9 @@ export function moveSequence(move: Move): string {
 const encoder = new TextEncoder();
 
 /** Writes synchronously: the kernel's pipe is the only queue, so a slow reader slows the writer. */
-export function fileOutput(file: { writeSync(p: Uint8Array): number; isTerminal(): boolean }): Output {
+export function fileOutput(
+  file: { writeSync(p: Uint8Array): number; isTerminal(): boolean },
+): Output {
   const raw = (bytes: Uint8Array) => {
     try {
       for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
@@ -42,7 +53,9 @@ export function fileOutput(file: { writeSync(p: Uint8Array): number; isTerminal(
     }
   };
   const move = (to: Move) => raw(encoder.encode(moveSequence(to)));
-  if (!file.isTerminal()) return { write: (text) => raw(encoder.encode(text)), writeBytes: raw, move };
+  if (!file.isTerminal()) {
+    return { write: (text) => raw(encoder.encode(text)), writeBytes: raw, move };
+  }
   const [filter, ofPrograms] = [new TerminalFilter(), new TerminalFilter(true)];
   const decoder = new TextDecoder();
   const write = (text: string) => raw(encoder.encode(filter.pass(text)));

@@ -9,8 +9,8 @@ const SILENT_MS = 1000;
 const REDRAW_MS = 200;
 
 /**
- * Shows nothing unless standard error is a terminal. What the command prints meanwhile must go through `context`, which
- * clears the line first.
+ * Shows nothing unless standard error is a terminal. What the command prints meanwhile must go
+ * through `context`, which clears the line first.
  */
 export class Progress implements Disposable {
   readonly context: Context;

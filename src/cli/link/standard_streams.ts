@@ -1,4 +1,7 @@
-/** Names of standard input and output as files. Opening them by name needs all permissions; mosaic uses its own streams. */
+/**
+ * Names of standard input and output as files. Opening them by name needs all permissions; mosaic
+ * uses its own streams.
+ */
 
 const nameOf = (
   descriptor: number,

@@ -4,14 +4,22 @@ import { escapeControl, pad, paint, type Style, widthOf } from "./text.ts";
 
 const BARS = "▁▂▃▄▅▆▇█";
 
-/** At most `width` bars for the values, scaled from minimum to maximum; a blank for NaN and infinities. */
+/**
+ * At most `width` bars for the values, scaled from minimum to maximum; a blank for NaN and
+ * infinities.
+ */
 export function sparkline(values: readonly number[], width: number): string {
   const shown = squeeze(values, width);
   const finite = shown.filter(Number.isFinite);
   const low = Math.min(...finite);
   const range = Math.max(...finite) - low;
   return shown
-    .map((v) => (!Number.isFinite(v) ? " " : BARS[range === 0 ? 0 : Math.min(7, Math.floor(((v - low) / range) * 8))]!))
+    .map((
+      v,
+    ) => (!Number.isFinite(v)
+      ? " "
+      : BARS[range === 0 ? 0 : Math.min(7, Math.floor(((v - low) / range) * 8))]!)
+    )
     .join("");
 }
 
@@ -56,7 +64,8 @@ const DOTS = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]] as const;
 /** The plot as lines of text: axes, curves, legend. */
 export function plot(series: readonly Series[], options: PlotOptions): string {
   const scale = options.log ? Math.log10 : (y: number) => y;
-  const isUsable = (p: Point) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!options.log || p.y > 0);
+  const isUsable = (p: Point) =>
+    Number.isFinite(p.x) && Number.isFinite(p.y) && (!options.log || p.y > 0);
   const all = series.flatMap((s) => s.points.filter(isUsable));
   const inBand = (y: number | undefined): y is number =>
     y !== undefined && Number.isFinite(y) && (!options.log || y > 0);
@@ -67,12 +76,16 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
   const rows = Math.max(3, options.height - 3);
   const labels = Array.from({ length: rows }, (_, r) => {
     const value = high - ((high - low) * r) / (rows - 1);
-    return r === rows - 1 || (r % 4 === 0 && r < rows - 2) ? number(options.log ? 10 ** value : value) : "";
+    return r === rows - 1 || (r % 4 === 0 && r < rows - 2)
+      ? number(options.log ? 10 ** value : value)
+      : "";
   });
   const gutter = Math.max(...labels.map(widthOf));
   const columns = Math.max(10, options.width - gutter - 2);
   const grid = new Canvas(columns, rows);
-  const px = (x: number) => (xHigh === xLow ? 0 : Math.round(((x - xLow) / (xHigh - xLow)) * (columns * 2 - 1)));
+  const px = (
+    x: number,
+  ) => (xHigh === xLow ? 0 : Math.round(((x - xLow) / (xHigh - xLow)) * (columns * 2 - 1)));
   const py = (y: number) => Math.round(((high - scale(y)) / (high - low)) * (rows * 4 - 1));
   series.forEach(({ points }, s) => {
     let last: [number, number] | undefined;
@@ -90,14 +103,21 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
   });
   const lines = [paint(escapeControl(options.title), "bold", options.color)];
   for (let r = 0; r < rows; r++) {
-    lines.push(`${pad(labels[r]!, gutter, "right")} ${labels[r] === "" ? "│" : "┤"}${grid.row(r, options.color)}`);
+    lines.push(
+      `${pad(labels[r]!, gutter, "right")} ${labels[r] === "" ? "│" : "┤"}${
+        grid.row(r, options.color)
+      }`,
+    );
   }
   const right = number(xHigh);
   lines.push(`${" ".repeat(gutter)} └${"─".repeat(columns)}`);
   const left = `${number(xLow)} ${escapeControl(options.xLabel)}`;
   lines.push(`${" ".repeat(gutter + 2)}${pad(left, columns - widthOf(right))}${right}`);
   if (series.length > 1) {
-    lines.push(series.map((s, i) => paint(`── ${escapeControl(s.name)}`, seriesStyle(i), options.color)).join("   "));
+    lines.push(
+      series.map((s, i) => paint(`── ${escapeControl(s.name)}`, seriesStyle(i), options.color))
+        .join("   "),
+    );
   }
   return `${lines.map((l) => l.trimEnd()).join("\n")}\n`;
 }

@@ -18,7 +18,10 @@ export function summaryRows(runs: readonly RunDetailJson[], now: number): Compar
     row("elapsed", (r) => elapsed(r) === null ? "-" : duration(elapsed(r)!)),
     row("episodes", (r) => count(r.telemetry.episodes)),
     row("steps", (r) => count(stepsOf(r))),
-    row("mean rate", (r) => workedMs(r, now) > 0 ? rate(stepsOf(r) / (workedMs(r, now) / 1000)) : "-"),
+    row(
+      "mean rate",
+      (r) => workedMs(r, now) > 0 ? rate(stepsOf(r) / (workedMs(r, now) / 1000)) : "-",
+    ),
     row("mean reward", (r) => rewardOf(r) === null ? "-" : number(rewardOf(r)!)),
   ];
 }
@@ -34,11 +37,17 @@ interface GroupFigure {
 
 /** Those of the summary's rows that have a mean over runs. */
 export function groupFigures(now: number): GroupFigure[] {
-  const perSecond = (r: RunDetailJson) => workedMs(r, now) > 0 ? stepsOf(r) / (workedMs(r, now) / 1000) : null;
+  const perSecond = (r: RunDetailJson) =>
+    workedMs(r, now) > 0 ? stepsOf(r) / (workedMs(r, now) / 1000) : null;
   return [
     { name: "episodes", of: (r) => r.telemetry.episodes, label: "episodes", text: count },
     { name: "steps", of: stepsOf, label: "steps", text: count },
-    { name: "seconds", of: (r) => workedMs(r, now) / 1000, label: "elapsed", text: (s) => duration(s * 1000) },
+    {
+      name: "seconds",
+      of: (r) => workedMs(r, now) / 1000,
+      label: "elapsed",
+      text: (s) => duration(s * 1000),
+    },
     { name: "steps/s", of: perSecond, label: "mean rate", text: rate },
     { name: "mean reward", of: rewardOf, label: "mean reward", text: number },
   ];

@@ -17,7 +17,9 @@ const LONGEST_VALUE = 120;
 
 export function eventLine(event: EventJson, options: EventLineOptions): string {
   const at = event.at === null ? "        " : clock(Date.parse(event.at));
-  const run = options.withRun ? `${event.run_id.slice(0, ID_SHOWN)}  ${escapeControl(event.run_name)}  ` : "";
+  const run = options.withRun
+    ? `${event.run_id.slice(0, ID_SHOWN)}  ${escapeControl(event.run_name)}  `
+    : "";
   const attempt = event.attempt > 1 ? ` (attempt ${event.attempt})` : "";
   const line = `${paint(at, "dim", options.color)}  ${run}${eventText(event, options)}${attempt}\n`;
   const hint = options.brief ? hintOf(event) : undefined;

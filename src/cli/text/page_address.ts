@@ -5,7 +5,10 @@ export interface PagePlace {
   http: string;
   /** The daemon's address takes TLS only. */
   https: boolean;
-  /** What the client connects to (docs/reference/cli.md, "The daemon"); undefined: the daemon's own socket. */
+  /**
+   * What the client connects to (docs/reference/cli.md, "The daemon"); undefined: the daemon's own
+   * socket.
+   */
   target: string | undefined;
   /** The client uses TLS where the target does not say. */
   tls: boolean;
@@ -13,7 +16,8 @@ export interface PagePlace {
 
 /** With a slash at its end; undefined: there is no page. */
 export function pageAddress({ http, https, target, tls }: PagePlace): string | undefined {
-  // The page is where the API is. A name that works from here is better than what the daemon knows of itself.
+  // The page is where the API is. A name that works from here is better than what the daemon knows
+  // of itself.
   if (target !== undefined && target !== "" && !/^(unix:|\/)/.test(target)) {
     const named = /^https?:\/\//.test(target) ? target : `${tls ? "https" : "http"}://${target}`;
     return `${named.replace(/\/+$/, "")}/`;

@@ -1,4 +1,7 @@
-/** Telemetry records as the daemon sends them (JSON Lines, docs/reference/cli.md), for tables and CSV. */
+/**
+ * Telemetry records as the daemon sends them (JSON Lines, docs/reference/cli.md), for tables and
+ * CSV.
+ */
 import { publicFields, type TelemetryKind } from "../../records/record_fields.ts";
 import { number } from "../../base/text/format.ts";
 import type { Column } from "./table.ts";
@@ -65,14 +68,20 @@ export function recordColumns(kind: Kind): Column<TelemetryRecord>[] {
 }
 
 function endOf(record: TelemetryRecord): string {
-  return record["terminated"] === true ? "terminated" : record["truncated"] === true ? "truncated" : "";
+  return record["terminated"] === true
+    ? "terminated"
+    : record["truncated"] === true
+    ? "truncated"
+    : "";
 }
 
 function shown(field: string, record: TelemetryRecord): string {
   // NaN and infinities are null in JSON; the _text field has their name.
   const value = record[field] ?? record[`${field}_text`];
   if (value === undefined || value === null) return "";
-  if (field === "timestamp" && typeof value === "string") return value.slice(0, 23).replace("T", " ");
+  if (field === "timestamp" && typeof value === "string") {
+    return value.slice(0, 23).replace("T", " ");
+  }
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : number(value);
   return typeof value === "string" ? value : JSON.stringify(value);
 }
@@ -84,5 +93,7 @@ export function csvCells(kind: Kind, record: TelemetryRecord): unknown[] {
 
 /** The records of a batch of JSON Lines. */
 export function parseLines(jsonl: Uint8Array): TelemetryRecord[] {
-  return new TextDecoder().decode(jsonl).split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+  return new TextDecoder().decode(jsonl).split("\n").filter((line) => line !== "").map((line) =>
+    JSON.parse(line)
+  );
 }

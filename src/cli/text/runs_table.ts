@@ -1,4 +1,7 @@
-/** The columns of runs in a terminal: those of every table of runs, a short id, and colors of states. */
+/**
+ * The columns of runs in a terminal: those of every table of runs, a short id, and colors of
+ * states.
+ */
 import { type RunColumn, type RunColumnNow, runColumns } from "../../runs/fields/run_columns.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import type { Column } from "./table.ts";
@@ -12,7 +15,17 @@ export interface ListContext {
   shortId(id: string): string;
 }
 
-export const DEFAULT_COLUMNS = ["run", "name", "state", "gpus", "elapsed", "steps", "rate", "reward", "note"] as const;
+export const DEFAULT_COLUMNS = [
+  "run",
+  "name",
+  "state",
+  "gpus",
+  "elapsed",
+  "steps",
+  "rate",
+  "reward",
+  "note",
+] as const;
 export const WIDE_COLUMNS = [
   "run_id",
   "name",

@@ -75,7 +75,9 @@ export function showText(run: ShownRun, { now, color, leftOut = [] }: ShowOption
       { name: "step", align: "right", text: (a) => a.step === null ? "" : `step ${count(a.step)}` },
       { name: "path", text: (a) => a.path },
     ],
-    run.artifacts.toSorted((a, b) => a.kind.localeCompare(b.kind) || NATURAL.compare(a.path, b.path)),
+    run.artifacts.toSorted((a, b) =>
+      a.kind.localeCompare(b.kind) || NATURAL.compare(a.path, b.path)
+    ),
     options,
   );
   return [
@@ -88,11 +90,14 @@ export function showText(run: ShownRun, { now, color, leftOut = [] }: ShowOption
     section("States", states, color),
     run.ranks.length === 0 ? "" : section("Ranks", ranks, color),
     run.artifacts.length === 0 ? "" : section("Artifacts", artifacts, color),
-    run.stderr_tail.length === 0 ? "" : section("Last lines of standard error", textLines(run.stderr_tail), color),
+    run.stderr_tail.length === 0
+      ? ""
+      : section("Last lines of standard error", textLines(run.stderr_tail), color),
   ].join("");
 }
 
-const textLines = (lines: readonly string[]) => lines.map((line) => `${escapeControl(line)}\n`).join("");
+const textLines = (lines: readonly string[]) =>
+  lines.map((line) => `${escapeControl(line)}\n`).join("");
 
 function section(title: string, body: string, color: boolean): string {
   return `\n${paint(title, "bold", color)}\n${body.replace(/^(?=.)/gm, "  ")}`;
@@ -110,7 +115,10 @@ function limits({ config, enforced_limits }: RunDetailJson): string {
   const requested = [
     ...(cpus === undefined ? [] : [["cpus", `${cpus} CPU${cpus === 1 ? "" : "s"}`]]),
     ...(memory_mb === undefined ? [] : [["memory_mb", bytes(memory_mb * 2 ** 20)]]),
-  ].map(([name, text]) => ({ text, how: enforced_limits.includes(name!) ? "enforced by cgroup" : "not enforced" }));
+  ].map(([name, text]) => ({
+    text,
+    how: enforced_limits.includes(name!) ? "enforced by cgroup" : "not enforced",
+  }));
   const same = requested.every(({ how }) => how === requested[0]!.how);
   if (requested.length === 0) return "";
   if (same) return `${requested.map(({ text }) => text).join(", ")} (${requested[0]!.how})`;

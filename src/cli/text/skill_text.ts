@@ -1,4 +1,7 @@
-/** What an agent needs to know to use the command line; `tests/cli/skill_test.ts` looks up its verbs and options. */
+/**
+ * What an agent needs to know to use the command line; `tests/cli/skill_test.ts` looks up its verbs
+ * and options.
+ */
 export const SKILL = `---
 name: mosaic
 description: Run training jobs, watch them, and read their curves and logs with the mosaic command line. Use when a task involves starting, comparing or diagnosing training runs on a host where \`mosaic\` is installed.

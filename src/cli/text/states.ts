@@ -1,6 +1,11 @@
 /** Names of states in a filter. */
 import { MosaicError } from "../../base/errors.ts";
-import { ENDED_STATES, LIVE_STATES, RUN_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
+import {
+  ENDED_STATES,
+  LIVE_STATES,
+  RUN_STATES,
+  type RunState,
+} from "../../registry/lifecycle/lifecycle.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
 
 const SETS: Record<string, readonly RunState[]> = {
@@ -14,7 +19,10 @@ const SETS: Record<string, readonly RunState[]> = {
   canceled: ["CANCELLED"],
 };
 
-/** Parses states and sets such as "EXECUTING,paused" or "live". @throws {MosaicError} `invalid_argument` with a suggestion */
+/**
+ * Parses states and sets such as "EXECUTING,paused" or "live". @throws {MosaicError}
+ * `invalid_argument` with a suggestion
+ */
 export function parseStates(text: string): RunState[] {
   const states = text.split(",").map((t) => t.trim()).filter((t) => t !== "").flatMap((word) => {
     const set = SETS[word.toLowerCase()];

@@ -5,7 +5,10 @@ import type { HostJson } from "../../runs/fields/host_json.ts";
 import { facts } from "./table.ts";
 import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
-export function statusPage(host: HostJson, { now, color }: { now: number; color: boolean }): string {
+export function statusPage(
+  host: HostJson,
+  { now, color }: { now: number; color: boolean },
+): string {
   const up = host.started_at === null ? "" : `, up ${duration(now - Date.parse(host.started_at))}`;
   const states = RUN_STATES.filter((s) => (host.runs_by_state[s] ?? 0) > 0).map((s) =>
     `${host.runs_by_state[s]} ${stateWord(s).toLowerCase()}`
@@ -21,7 +24,9 @@ export function statusPage(host: HostJson, { now, color }: { now: number; color:
     ...host.gpus.map((g) =>
       [
         `  slot ${g.slot}`,
-        [g.name, g.run_id ?? (g.shares.map((share) => share.run_id).join(", ") || "free")].filter((t) => t !== "").join(
+        [g.name, g.run_id ?? (g.shares.map((share) => share.run_id).join(", ") || "free")].filter((
+          t,
+        ) => t !== "").join(
           ", ",
         ),
       ] as const

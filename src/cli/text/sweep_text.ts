@@ -16,7 +16,10 @@ interface Terminal {
   color: boolean;
 }
 
-const optionsOf = ({ isTty, width, color }: Terminal) => ({ width: isTty ? width : undefined, color });
+const optionsOf = ({ isTty, width, color }: Terminal) => ({
+  width: isTty ? width : undefined,
+  color,
+});
 
 /** Rows of each table in a terminal; `-o csv` has all. */
 const MOST_ROWS = 40;
@@ -25,7 +28,8 @@ export const trialsText = (count: number) => count === 1 ? "1 trial" : `${count}
 
 const valueText = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 
-const trialsWord = ([state, n]: [state: string, n: number]) => `${n} ${trialWord(state).toLowerCase()}`;
+const trialsWord = ([state, n]: [state: string, n: number]) =>
+  `${n} ${trialWord(state).toLowerCase()}`;
 /** Of a run's state, or of what else a trial may be: refused, deleted, pruned. */
 const trialWord = (state: string) => stateWord(stateNamed(state) ?? state);
 
@@ -53,14 +57,18 @@ export function sweepsTable(sweeps: readonly SweepJson[], terminal: Terminal): s
 
 function meanText({ mean, low, high }: PointJson): string {
   if (mean === null) return "";
-  return low === null || high === null ? number(mean) : `${number(mean)} [${number(low)}, ${number(high)}]`;
+  return low === null || high === null
+    ? number(mean)
+    : `${number(mean)} [${number(low)}, ${number(high)}]`;
 }
 
 /** Of a sweep's parameters for its metric. */
 export function sweepImportance({ detail, seeds }: SweepJson): Importance {
   const known = (detail?.trials ?? []).filter(({ judged }) => judged !== null);
   return importanceOf(known.map(({ parameters, judged }) => ({
-    parameters: Object.fromEntries(Object.entries(parameters).filter(([name]) => !seeds.includes(name))),
+    parameters: Object.fromEntries(
+      Object.entries(parameters).filter(([name]) => !seeds.includes(name)),
+    ),
     result: judged!,
   })));
 }
@@ -77,7 +85,9 @@ function importanceLines(importance: Importance, { metric, detail }: SweepJson):
   return "\n" + [
     `importance for ${metric.name}${at}: ${importanceText(importance)}`,
     ...parameters.map(({ name, share }) =>
-      ` ${name.padEnd(longest)} ${String(Math.round(share * 100)).padStart(3)} % ${"▇".repeat(Math.round(share * BAR))}`
+      ` ${name.padEnd(longest)} ${String(Math.round(share * 100)).padStart(3)} % ${
+        "▇".repeat(Math.round(share * BAR))
+      }`
     ),
   ].map((line) => `${escapeControl(line)}\n`).join("");
 }
@@ -89,7 +99,9 @@ function courseLine({ detail, created_at }: SweepJson): string[] {
   if (last === undefined || bests.length < 2) return [];
   const begun = Date.parse(created_at);
   const end = Math.max(
-    ...[last, ...trials.map(({ finished_at: at }) => ({ at }))].map(({ at }) => at === null ? 0 : Date.parse(at)),
+    ...[last, ...trials.map(({ finished_at: at }) => ({ at }))].map(({ at }) =>
+      at === null ? 0 : Date.parse(at)
+    ),
   );
   const values = Array.from({ length: BAR }, (_, i) => {
     const at = begun + (end - begun) * (i + 1) / BAR;
@@ -116,10 +128,14 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
     ...(budget.steps === undefined ? [] : [`${budget.steps} steps`]),
     ...(budget.runs === undefined ? [] : [`${budget.runs} runs`]),
   ];
-  lines.push(`spent  ${spent.join(", ")}${bounds.length === 0 ? "" : `; budget ${bounds.join(", ")}`}`);
+  lines.push(
+    `spent  ${spent.join(", ")}${bounds.length === 0 ? "" : `; budget ${bounds.join(", ")}`}`,
+  );
   if (sweep.waiting_for !== null) lines.push(`waits  ${sweep.waiting_for}`);
   if (metric !== null) {
-    lines.push(`metric ${metric.name}, the ${metric.goal === "max" ? "higher" : "lower"} the better`);
+    lines.push(
+      `metric ${metric.name}, the ${metric.goal === "max" ? "higher" : "lower"} the better`,
+    );
   }
   if (detail === undefined) return lines.map((line) => `${escapeControl(line)}\n`).join("");
   const { best, winner, points, trials, stopped, saved } = detail;
@@ -127,12 +143,18 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
   const keeps = winner !== null && winner.values > 1 ? winner : best;
   if (best !== null) {
     lines.push(
-      `best   ${number(best.value)}, trial ${best.trial} (${best.run_id}): ${parametersText(best.parameters)}`,
+      `best   ${number(best.value)}, trial ${best.trial} (${best.run_id}): ${
+        parametersText(best.parameters)
+      }`,
     );
     if (keeps === best) lines.push(`       ${best.command}`);
   }
   if (keeps !== null && keeps === winner) {
-    lines.push(`winner ${meanText(winner)} over ${trialsText(winner.values)}: ${parametersText(winner.parameters)}`);
+    lines.push(
+      `winner ${meanText(winner)} over ${trialsText(winner.values)}: ${
+        parametersText(winner.parameters)
+      }`,
+    );
     lines.push(`       ${winner.command}`);
   }
   lines.push(...courseLine(sweep));
@@ -143,24 +165,33 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
       } early`,
     );
   }
-  if (keeps !== null && keeps === winner && detail.next_seeds !== null && sweep.state === "finished") {
+  if (
+    keeps !== null && keeps === winner && detail.next_seeds !== null && sweep.state === "finished"
+  ) {
     lines.push(
       `next   more seeds for the winner: mosaic sweep extend ${
         shellLine([sweep.name])
       } --winner --seeds ${detail.next_seeds}`,
     );
   }
-  let text = lines.map((line) => `${escapeControl(line)}\n`).join("") + importanceLines(sweepImportance(sweep), sweep);
+  let text = lines.map((line) => `${escapeControl(line)}\n`).join("") +
+    importanceLines(sweepImportance(sweep), sweep);
   const rows = points.length === trials.length ? [] : ranked(points, metric?.goal ?? "max");
-  if (rows.length > 0) text += `\n${table(pointColumns(rows), rows.slice(0, MOST_ROWS), optionsOf(terminal))}`;
+  if (rows.length > 0) {
+    text += `\n${table(pointColumns(rows), rows.slice(0, MOST_ROWS), optionsOf(terminal))}`;
+  }
   text += left(rows.length);
   if (trials.length > 0) {
     const listed = trials.toReversed();
-    text += `\n${table(trialColumns(listed), listed.slice(-MOST_ROWS), optionsOf(terminal))}${left(trials.length)}`;
+    text += `\n${table(trialColumns(listed), listed.slice(-MOST_ROWS), optionsOf(terminal))}${
+      left(trials.length)
+    }`;
   }
   if (stopped.length > 0) {
     text += `\n${
-      stopped.slice(-MOST_ROWS).map((one) => escapeControl(`trial ${one.trial} at ${one.step}: ${one.reason}`) + "\n")
+      stopped.slice(-MOST_ROWS).map((one) =>
+        escapeControl(`trial ${one.trial} at ${one.step}: ${one.reason}`) + "\n"
+      )
         .join("")
     }`;
   }

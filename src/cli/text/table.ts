@@ -21,10 +21,16 @@ export interface TableOptions {
 
 const GAP = 2;
 
-export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions): string {
+export function table<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  options: TableOptions,
+): string {
   const heading = options.heading !== false;
   const cells = rows.map((row) => columns.map((c) => escapeControl(c.text(row)) || "-"));
-  const titles = columns.map((c) => escapeControl(c.heading ?? c.name.toUpperCase().replaceAll("_", " ")));
+  const titles = columns.map((c) =>
+    escapeControl(c.heading ?? c.name.toUpperCase().replaceAll("_", " "))
+  );
   const widths = columns.map((_, i) =>
     Math.max(heading ? widthOf(titles[i]!) : 0, ...cells.map((row) => widthOf(row[i]!)), 0)
   );

@@ -53,7 +53,10 @@ export function paint(text: string, style: Style | undefined, color: boolean): s
   return `\x1b[${on}m${text}\x1b[${off}m`;
 }
 
-/** The style of a state, the same in all outputs: the colours of the page (style.css), as a terminal has them. */
+/**
+ * The style of a state, the same in all outputs: the colours of the page (style.css), as a terminal
+ * has them.
+ */
 export function stateStyle(state: string): Style | undefined {
   switch (state) {
     case "HANDSHAKE":

@@ -25,7 +25,8 @@ export function keysOf(text: string): string[] {
   for (let rest = text; rest !== "";) {
     // deno-lint-ignore no-control-regex
     const sequence = /^\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])/.exec(rest)?.[0] ?? [...rest][0]!;
-    const key = SEQUENCES[sequence] ?? (sequence.length === 1 && sequence >= " " ? sequence : undefined);
+    const key = SEQUENCES[sequence] ??
+      (sequence.length === 1 && sequence >= " " ? sequence : undefined);
     if (key !== undefined) keys.push(key);
     rest = rest.slice(sequence.length);
   }

@@ -1,4 +1,7 @@
-/** State of `mosaic top`, and how keys change it. Pure; src/cli/verbs/host/top.ts executes the actions. */
+/**
+ * State of `mosaic top`, and how keys change it. Pure; src/cli/verbs/host/top.ts executes the
+ * actions.
+ */
 import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { HostJson } from "../../runs/fields/host_json.ts";
 import type { RunDetailJson, RunJson } from "../../runs/fields/run_types.ts";
@@ -64,7 +67,8 @@ export function visibleRuns(state: TopState, now: number): RunJson[] {
   );
   const by: Record<Sort, (a: RunJson, b: RunJson) => number> = {
     // Live runs first.
-    newest: (a, b) => Number(a.outcome !== null) - Number(b.outcome !== null) || (a.run_id < b.run_id ? 1 : -1),
+    newest: (a, b) =>
+      Number(a.outcome !== null) - Number(b.outcome !== null) || (a.run_id < b.run_id ? 1 : -1),
     name: (a, b) => a.name.localeCompare(b.name),
     state: (a, b) => a.state.localeCompare(b.state),
     steps: (a, b) => b.telemetry.steps - a.telemetry.steps,
@@ -81,12 +85,19 @@ export function selectedRun(state: TopState, now: number): RunJson | undefined {
   return runs.find((r) => r.run_id === state.selected) ?? runs[0];
 }
 
-export function onKey(state: TopState, key: string, now: number, page: number): { state: TopState; action?: Action } {
+export function onKey(
+  state: TopState,
+  key: string,
+  now: number,
+  page: number,
+): { state: TopState; action?: Action } {
   if (key === "ctrl-c") return { state, action: { type: "quit" } };
   if (state.confirmation !== undefined) {
     const { action } = state.confirmation;
     const answered = { ...state, confirmation: undefined };
-    return key === "y" ? { state: answered, action } : { state: { ...answered, message: "not done" } };
+    return key === "y"
+      ? { state: answered, action }
+      : { state: { ...answered, message: "not done" } };
   }
   const quiet = { ...state, message: "", help: false };
   // Any key closes the help and does nothing else, except q, which quits.
@@ -102,7 +113,9 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
     if (key === "up" || key === "down") return select(key === "up" ? -1 : 1);
     if (key === "enter") return { state: { ...quiet, typing: false } };
     if (key === "escape") return { state: { ...quiet, typing: false, search: "" } };
-    if (key === "backspace") return { state: { ...quiet, search: [...state.search].slice(0, -1).join("") } };
+    if (key === "backspace") {
+      return { state: { ...quiet, search: [...state.search].slice(0, -1).join("") } };
+    }
     return { state: { ...quiet, search: state.search + ([...key].length === 1 ? key : "") } };
   }
   const withMessage = (message: string) => ({ state: { ...quiet, message } });
@@ -114,7 +127,9 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
     case "/":
       return { state: { ...quiet, detail: undefined, typing: true } };
     case "escape":
-      if (state.detail === undefined && state.search !== "") return { state: { ...quiet, search: "" } };
+      if (state.detail === undefined && state.search !== "") {
+        return { state: { ...quiet, search: "" } };
+      }
       return state.detail === undefined
         ? { state: quiet, action: { type: "quit" } }
         : { state: { ...quiet, detail: undefined } };
@@ -139,23 +154,34 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
       return { state: { ...quiet, sort, message: `sorted by ${sort}` } };
     }
     case "a":
-      return { state: { ...quiet, all: !state.all, message: state.all ? "live runs only" : "all runs" } };
+      return {
+        state: { ...quiet, all: !state.all, message: state.all ? "live runs only" : "all runs" },
+      };
   }
   if (run === undefined) return { state: quiet };
   const ended = ENDED_STATES.includes(run.state);
   const chosen = { ...quiet, selected: run.run_id };
   switch (key) {
     case "enter":
-      return { state: { ...chosen, detail: "loading" }, action: { type: "detail", run: run.run_id } };
+      return {
+        state: { ...chosen, detail: "loading" },
+        action: { type: "detail", run: run.run_id },
+      };
     case "p":
       if (ended) return withMessage(`${run.name} has ended`);
-      return { state: chosen, action: { type: run.state === "PAUSED" ? "resume" : "pause", run: run.run_id } };
+      return {
+        state: chosen,
+        action: { type: run.state === "PAUSED" ? "resume" : "pause", run: run.run_id },
+      };
     case "c":
       if (ended) return withMessage(`${run.name} has ended`);
       return {
         state: {
           ...chosen,
-          confirmation: { question: `Cancel ${run.name}?`, action: { type: "cancel", run: run.run_id } },
+          confirmation: {
+            question: `Cancel ${run.name}?`,
+            action: { type: "cancel", run: run.run_id },
+          },
         },
       };
     case "r":
@@ -163,7 +189,10 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
       return {
         state: {
           ...chosen,
-          confirmation: { question: `Retry ${run.name}?`, action: { type: "retry", run: run.run_id } },
+          confirmation: {
+            question: `Retry ${run.name}?`,
+            action: { type: "retry", run: run.run_id },
+          },
         },
       };
   }

@@ -30,7 +30,10 @@ const FOOT = 1;
 const STALE_MS = 5000;
 /** Columns that a narrow screen omits, in this order. */
 const LEAST_WANTED = ["elapsed", "gpus", "curve", "rate", "note", "steps", "reward"];
-/** The key line, most important last: keys that do not fit are omitted from the front, except the last two. */
+/**
+ * The key line, most important last: keys that do not fit are omitted from the front, except the
+ * last two.
+ */
 const LIST_KEYS = [
   "↑↓ select",
   "/ search",
@@ -78,19 +81,31 @@ export function draw(state: TopState, now: number, screen: Screen): string[] {
     : state.detail === undefined
     ? listLines(state, now, screen)
     : detailLines(state, now, screen);
-  const keys = state.help ? ["any key: back"] : state.detail === undefined ? LIST_KEYS : DETAIL_KEYS;
+  const keys = state.help
+    ? ["any key: back"]
+    : state.detail === undefined
+    ? LIST_KEYS
+    : DETAIL_KEYS;
   const lines = [...headLines(state, now, screen), ...body].slice(0, height - FOOT);
   while (lines.length < height - FOOT) lines.push("");
   const foot = state.confirmation === undefined
     ? state.typing
       ? cut(`/${escapeControl(state.search)}▏  enter keeps the search, esc ends it`, width)
-      : paint(state.message === "" ? keyLine(keys, width) : cut(escapeControl(state.message), width), "dim", color)
+      : paint(
+        state.message === "" ? keyLine(keys, width) : cut(escapeControl(state.message), width),
+        "dim",
+        color,
+      )
     : paint(cut(`${escapeControl(state.confirmation.question)} y/n`, width), "yellow", color);
   return [...lines, foot];
 }
 
 /** Runs whose curves the screen shows. */
-export function runsOnScreen(state: TopState, now: number, screen: Pick<Screen, "height">): RunJson[] {
+export function runsOnScreen(
+  state: TopState,
+  now: number,
+  screen: Pick<Screen, "height">,
+): RunJson[] {
   const runs = visibleRuns(state, now);
   const rows = runRows(screen);
   const at = Math.max(0, runs.findIndex((r) => r.run_id === selectedRun(state, now)?.run_id));
@@ -100,12 +115,16 @@ export function runsOnScreen(state: TopState, now: number, screen: Pick<Screen, 
 
 function headLines(state: TopState, now: number, { width, color }: Screen): string[] {
   const { host } = state;
-  if (host === undefined) return [cut(state.trouble ?? "connecting to the daemon …", width), "", ""];
+  if (host === undefined) {
+    return [cut(state.trouble ?? "connecting to the daemon …", width), "", ""];
+  }
   const states = RUN_STATES.filter((s) => host.runs_by_state[s]).map((s) =>
     `${host.runs_by_state[s]} ${stateWord(s).toLowerCase()}`
   );
   const up = host.started_at === null ? "" : `up ${duration(now - Date.parse(host.started_at))}`;
-  const title = [`mosaic ${host.version}`, host.listen, up, states.join(", ") || "no runs"].filter((t) => t !== "");
+  const title = [`mosaic ${host.version}`, host.listen, up, states.join(", ") || "no runs"].filter((
+    t,
+  ) => t !== "");
   const age = now - (state.seenAt ?? now);
   const trouble = state.trouble === undefined && age < STALE_MS
     ? ""
@@ -113,7 +132,9 @@ function headLines(state: TopState, now: number, { width, color }: Screen): stri
   return [
     paint(cut(title.join("   "), width), "bold", color),
     cut(hostLine(host), width),
-    trouble === "" ? cut(gpuLine(state, host), width) : paint(cut(escapeControl(trouble), width), "red", color),
+    trouble === ""
+      ? cut(gpuLine(state, host), width)
+      : paint(cut(escapeControl(trouble), width), "red", color),
   ];
 }
 
@@ -134,14 +155,18 @@ function gpuLine(state: TopState, host: HostJson): string {
   const holders = ({ run_id, shares }: HostJson["gpus"][number]) =>
     run_id === null ? shares.map((share) => share.run_id) : [run_id];
   return `gpus ${
-    host.gpus.map((g) => `${g.slot}:${holders(g).map((id) => escapeControl(name(id))).join("+") || "free"}`).join("  ")
+    host.gpus.map((g) =>
+      `${g.slot}:${holders(g).map((id) => escapeControl(name(id))).join("+") || "free"}`
+    ).join("  ")
   }`;
 }
 
 function listLines(state: TopState, now: number, screen: Screen): string[] {
   const shown = runsOnScreen(state, now, screen);
   if (shown.length === 0) {
-    const none = state.search === "" ? state.all ? "No runs." : "No live runs." : "No run fits the search.";
+    const none = state.search === ""
+      ? state.all ? "No runs." : "No live runs."
+      : "No run fits the search.";
     return [state.seenAt === undefined ? "" : none];
   }
   const ids = shortIds(shown.map((r) => r.run_id));
@@ -149,13 +174,17 @@ function listLines(state: TopState, now: number, screen: Screen): string[] {
   const known = chooseColumns(DEFAULT_COLUMNS, all);
   const note = known.pop()!;
   const longest = Math.max(...shown.map((run) => widthOf(escapeControl(run.name))));
-  const named = known.map((c) => c.name === "name" ? { ...c, shrinkTo: Math.min(longest, WHOLE_NAME) } : c);
+  const named = known.map((c) =>
+    c.name === "name" ? { ...c, shrinkTo: Math.min(longest, WHOLE_NAME) } : c
+  );
   const withCurve = (width: number): Column<RunJson>[] => {
-    const curve = (run: RunJson) => pad(sparkline(state.curves.get(run.run_id) ?? [], width), width);
+    const curve = (run: RunJson) =>
+      pad(sparkline(state.curves.get(run.run_id) ?? [], width), width);
     return [...named, { name: "curve", text: curve, style: () => "green" }, note];
   };
   let columns = withCurve(CURVE_WIDTHS[0]);
-  const lined = (color: boolean) => table(columns, shown, { width: screen.width, color }).trimEnd().split("\n");
+  const lined = (color: boolean) =>
+    table(columns, shown, { width: screen.width, color }).trimEnd().split("\n");
   const fits = () => lined(false).every((line) => widthOf(line) <= screen.width);
   if (!fits()) columns = withCurve(CURVE_WIDTHS[1]);
   for (const name of LEAST_WANTED) {
@@ -186,9 +215,13 @@ function detailLines(state: TopState, now: number, { width, height, color }: Scr
     title: "episode reward",
     xLabel: "",
   });
-  // Cut before adding colours: a line cut within an escape sequence would colour the rest of the screen.
+  // Cut before adding colours: a line cut within an escape sequence would colour the rest of the
+  // screen.
   const text = showText({ ...run, artifacts: [] }, { now, color: false }).split(
     "\n",
   ).map((l) => cut(l, width));
-  return [...text.slice(0, Math.max(1, height - HEAD - FOOT - rows)), ...drawn.trimEnd().split("\n")];
+  return [
+    ...text.slice(0, Math.max(1, height - HEAD - FOOT - rows)),
+    ...drawn.trimEnd().split("\n"),
+  ];
 }

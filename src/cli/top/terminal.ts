@@ -1,4 +1,7 @@
-/** Takes over the terminal (alternate screen, raw keyboard) and restores it, however the process ends. */
+/**
+ * Takes over the terminal (alternate screen, raw keyboard) and restores it, however the process
+ * ends.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import type { TakenTerminal } from "../link/context.ts";
 import { keysOf } from "./keys.ts";
@@ -11,10 +14,11 @@ const FRAME = ["\x1b[?2026h", "\x1b[?2026l"] as const;
 const ENDING = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
 /**
- * Restores the terminal in every case except SIGKILL: by the caller, on a signal that ends the process (exit code 128 plus
- * its number), and on an uncaught error.
+ * Restores the terminal in every case except SIGKILL: by the caller, on a signal that ends the
+ * process (exit code 128 plus its number), and on an uncaught error.
  *
- * @param onChange called when everything must be redrawn: the window was resized, or the process was stopped and continued
+ * @param onChange called when everything must be redrawn: the window was resized, or the process
+ * was stopped and continued
  * @throws MosaicError `invalid_argument` when standard input is not a terminal
  */
 export function takeTerminal(onChange: () => void): TakenTerminal {
@@ -78,7 +82,8 @@ export function takeTerminal(onChange: () => void): TakenTerminal {
     })(),
     show(lines) {
       if (!ours) return;
-      // Clear each line before writing it: clearing after would erase the last column of a full line.
+      // Clear each line before writing it: clearing after would erase the last column of a full
+      // line.
       write(`${FRAME[0]}\x1b[H${lines.map((line) => `\x1b[2K${line}`).join("\r\n")}${FRAME[1]}`);
     },
     giveBack,
@@ -86,7 +91,11 @@ export function takeTerminal(onChange: () => void): TakenTerminal {
 }
 
 export function noTerminal(): MosaicError {
-  return new MosaicError("invalid_argument", "mosaic top needs a terminal: standard input or output is not one", {
-    hint: `Use "mosaic list --watch", which needs no terminal.`,
-  });
+  return new MosaicError(
+    "invalid_argument",
+    "mosaic top needs a terminal: standard input or output is not one",
+    {
+      hint: `Use "mosaic list --watch", which needs no terminal.`,
+    },
+  );
 }

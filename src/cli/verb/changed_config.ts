@@ -1,9 +1,20 @@
-/** A submitted config with fields that options of the command line set. Everything else stays as it was written. */
+/**
+ * A submitted config with fields that options of the command line set. Everything else stays as it
+ * was written.
+ */
 import { MosaicError } from "../../base/errors.ts";
-import { type JsonObject, type JsonValue, readJson, writeJson } from "../../config/lossless_json.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  readJson,
+  writeJson,
+} from "../../config/lossless_json.ts";
 
 export interface ChangedFields {
-  /** `metadata.observe`: patterns are added to the config's; false: no files. Undefined or true: unchanged. */
+  /**
+   * `metadata.observe`: patterns are added to the config's; false: no files. Undefined or true:
+   * unchanged.
+   */
   observe?: unknown;
   /** Replaces these fields of `metadata.queue`; its `after` is added to. */
   queue?: Record<string, unknown> | undefined;
@@ -19,7 +30,12 @@ export function changedConfig(configJson: string, { observe, queue, code }: Chan
   if (!(config instanceof Map)) return configJson;
   const metadata = config.get("metadata") ?? new Map<string, JsonValue>();
   if (!(metadata instanceof Map)) return configJson;
-  if (isObserved) metadata.set("observe", Array.isArray(observe) ? added(metadata, "observe", observe) : json(observe));
+  if (isObserved) {
+    metadata.set(
+      "observe",
+      Array.isArray(observe) ? added(metadata, "observe", observe) : json(observe),
+    );
+  }
   if (code !== undefined) metadata.set("code", json(code));
   if (queue !== undefined) {
     const known = metadata.get("queue");

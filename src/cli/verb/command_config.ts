@@ -11,7 +11,10 @@ export interface CommandOptions {
   cpus?: unknown;
   /** Bytes. */
   memory?: unknown;
-  /** Options for Slurm; true: only the daemon's defaults. Undefined: the run is on the daemon's host. */
+  /**
+   * Options for Slurm; true: only the daemon's defaults. Undefined: the run is on the daemon's
+   * host.
+   */
   slurm?: unknown;
   /** The caller's variable, for variables that are passed on by name. */
   env(name: string): string | undefined;
@@ -48,7 +51,10 @@ export interface CommandOptions {
   nonce: string;
 }
 
-/** `variables` are those of --env. @throws {MosaicError} `invalid_argument` for a variable that is not set. */
+/**
+ * `variables` are those of --env. @throws {MosaicError} `invalid_argument` for a variable that is
+ * not set.
+ */
 export function commandConfig(
   words: readonly string[],
   options: CommandOptions,
@@ -60,7 +66,9 @@ export function commandConfig(
     ...(options.maxDuration === undefined
       ? {}
       : { max_duration_seconds: Math.max(1, Math.ceil(Number(options.maxDuration) / 1000)) }),
-    ...(options.stallTimeout === undefined ? {} : { stall_timeout_seconds: Number(options.stallTimeout) / 1000 }),
+    ...(options.stallTimeout === undefined
+      ? {}
+      : { stall_timeout_seconds: Number(options.stallTimeout) / 1000 }),
   };
   const restart = {
     ...(options.attempts === undefined ? {} : { max_attempts: options.attempts }),
@@ -73,7 +81,9 @@ export function commandConfig(
     environment: { ...options.inherited, ...environmentOf(variables, options.env) },
     resources: {
       ...(options.cpus === undefined ? {} : { cpus: options.cpus }),
-      ...(options.memory === undefined ? {} : { memory_mb: Math.ceil(Number(options.memory) / 2 ** 20) }),
+      ...(options.memory === undefined
+        ? {}
+        : { memory_mb: Math.ceil(Number(options.memory) / 2 ** 20) }),
       gpus: gpusOf(options),
     },
     artifacts: {},
@@ -82,7 +92,9 @@ export function commandConfig(
       submission: {
         by: "mosaic run",
         nonce: options.nonce,
-        ...(options.leftOut === undefined || options.leftOut.length === 0 ? {} : { left_out: options.leftOut }),
+        ...(options.leftOut === undefined || options.leftOut.length === 0
+          ? {}
+          : { left_out: options.leftOut }),
       },
       ...(options.umask === undefined ? {} : { umask: options.umask }),
       ...(options.priority === undefined ? {} : { priority: options.priority }),
@@ -93,7 +105,9 @@ export function commandConfig(
       ...(options.slurm === undefined || options.slurm === true ? {} : { slurm: options.slurm }),
       ...(options.alerts === undefined ? {} : { alerts: options.alerts }),
       ...(options.objective === undefined ? {} : { objective: options.objective }),
-      ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
+      ...(options.observe === undefined || options.observe === true
+        ? {}
+        : { observe: options.observe }),
       ...(options.uses === undefined ? {} : { uses: options.uses }),
       ...(options.code === undefined ? {} : { code: options.code }),
       worker: {
@@ -141,8 +155,8 @@ const SUBCOMMANDS = ["run", "-m"];
 const TAKES_CODE_BY_E = /^(node|ruby|julia)$/;
 
 /**
- * "train" for `python -u train.py --lr 1`; the program's own name if it is no interpreter, or runs code from the command
- * line.
+ * "train" for `python -u train.py --lr 1`; the program's own name if it is no interpreter, or runs
+ * code from the command line.
  */
 export function nameOf(words: readonly string[]): string {
   const base = (path: string) => path.split("/").filter((p) => p !== "").at(-1) ?? path;
@@ -152,14 +166,17 @@ export function nameOf(words: readonly string[]): string {
     : -1;
   const code = TAKES_CODE_BY_E.test(program) ? /^-\w*e$/ : /^-\w*c$/;
   const script = code.test(words[at - 1] ?? "") ? undefined : words[at];
-  return [...(script === undefined ? program : base(script).replace(/\.\w+$/, ""))].slice(0, LONGEST_RUN_NAME).join(
+  return [...(script === undefined ? program : base(script).replace(/\.\w+$/, ""))].slice(
+    0,
+    LONGEST_RUN_NAME,
+  ).join(
     "",
   ) || "run";
 }
 
 /**
- * The program's absolute path, as the caller's shell would find it: the daemon has another PATH and another directory.
- * Unchanged if nothing is found; the run then fails and says so.
+ * The program's absolute path, as the caller's shell would find it: the daemon has another PATH and
+ * another directory. Unchanged if nothing is found; the run then fails and says so.
  */
 export function resolveProgram(
   program: string,
@@ -169,6 +186,8 @@ export function resolveProgram(
 ): string {
   if (program.startsWith("/")) return program;
   if (program.includes("/")) return `${cwd}/${program.replace(/^(\.\/)+/, "")}`;
-  const found = path.split(":").filter((dir) => dir.startsWith("/")).map((dir) => `${dir}/${program}`);
+  const found = path.split(":").filter((dir) => dir.startsWith("/")).map((dir) =>
+    `${dir}/${program}`
+  );
   return found.find(isExecutable) ?? program;
 }

@@ -1,8 +1,9 @@
 /**
- * Completion scripts, generated from the verbs' definitions. Runs are completed by asking the daemon.
+ * Completion scripts, generated from the verbs' definitions. Runs are completed by asking the
+ * daemon.
  *
- * Run names are untrusted. The scripts never pass them to anything that expands or evaluates text (`compgen -W`, `eval`)
- * and quote what they put on the command line.
+ * Run names are untrusted. The scripts never pass them to anything that expands or evaluates text
+ * (`compgen -W`, `eval`) and quote what they put on the command line.
  */
 import { escapeControl } from "../text/text.ts";
 
@@ -32,19 +33,37 @@ export function completionScript(shell: Shell, verbs: readonly CompletedVerb[]):
 const RUNS = (word: string) => `mosaic completions runs -- ${word} 2>/dev/null`;
 const COLUMNS = "mosaic completions columns 2>/dev/null";
 
-/** Ids and names for completion; omits names with control characters and names that look like options. */
+/**
+ * Ids and names for completion; omits names with control characters and names that look like
+ * options.
+ */
 export function runCandidates(runs: readonly { runId: string; name: string }[]): string[] {
-  const plain = (name: string) => name !== "" && !name.startsWith("-") && escapeControl(name) === name;
-  return [...new Set(["@last", ...runs.flatMap(({ runId, name }) => plain(name) ? [runId, name] : [runId])])];
+  const plain = (name: string) =>
+    name !== "" && !name.startsWith("-") && escapeControl(name) === name;
+  return [
+    ...new Set([
+      "@last",
+      ...runs.flatMap(({ runId, name }) => plain(name) ? [runId, name] : [runId]),
+    ]),
+  ];
 }
 
-/** Columns of the table of runs, parameters and metrics, without names that contain special characters. */
+/**
+ * Columns of the table of runs, parameters and metrics, without names that contain special
+ * characters.
+ */
 export function columnCandidates(
   columns: readonly string[],
   names: { parameters: readonly string[]; metrics: readonly string[] },
 ): string[] {
-  const further = [...names.parameters.map((n) => `param.${n}`), ...names.metrics.map((n) => `metric.${n}`)];
-  return [...columns, ...further.filter((name) => !name.includes(",") && escapeControl(name) === name)];
+  const further = [
+    ...names.parameters.map((n) => `param.${n}`),
+    ...names.metrics.map((n) => `metric.${n}`),
+  ];
+  return [
+    ...columns,
+    ...further.filter((name) => !name.includes(",") && escapeControl(name) === name),
+  ];
 }
 
 function flags(verb: CompletedVerb): string[] {
@@ -90,7 +109,9 @@ ${
       `      ${long}) COMPREPLY=($(compgen -W "${values.join(" ")}" -- "$word")); return ;;`
     ).join("\n")
   }
-      ${[...new Set(columns)].join("|")}) COMPREPLY=(); compopt -o nospace; _mosaic_columns "$word"; return ;;
+      ${
+    [...new Set(columns)].join("|")
+  }) COMPREPLY=(); compopt -o nospace; _mosaic_columns "$word"; return ;;
     esac
     case "$word" in
     -*)
@@ -117,7 +138,8 @@ function quoted(text: string): string {
 }
 
 function zsh(verbs: readonly CompletedVerb[]): string {
-  const bracketed = (text: string) => text.replaceAll("[", "(").replaceAll("]", ")").replaceAll(":", "\\:");
+  const bracketed = (text: string) =>
+    text.replaceAll("[", "(").replaceAll("]", ")").replaceAll(":", "\\:");
   return `#compdef mosaic
 # zsh completion of mosaic: mosaic completions zsh > "\${fpath[1]}/_mosaic"
 _mosaic_runs() {
@@ -154,7 +176,8 @@ ${
         return `      ${quoted(`${o.long}[${bracketed(o.description)}]${value}`)}`;
       });
       return `  ${v.name})\n    _arguments \\\n${
-        [...options, `      ${quoted(`*:${v.takesRuns ? "run:_mosaic_runs" : "file:_files"}`)}`].join(" \\\n")
+        [...options, `      ${quoted(`*:${v.takesRuns ? "run:_mosaic_runs" : "file:_files"}`)}`]
+          .join(" \\\n")
       } ;;`;
     }).join("\n")
   }
@@ -180,7 +203,9 @@ function fish(verbs: readonly CompletedVerb[]): string {
         o.short === undefined ? "" : `-s ${o.short.slice(1)}`,
       ].filter((n) => n !== "").join(" ");
       const values = o.columns !== undefined
-        ? ` -x -a ${quoted(o.columns === "one" ? `(${COLUMNS})` : `(__fish_complete_list , '${COLUMNS}')`)}`
+        ? ` -x -a ${
+          quoted(o.columns === "one" ? `(${COLUMNS})` : `(__fish_complete_list , '${COLUMNS}')`)
+        }`
         : o.choices.length === 0
         ? ""
         : ` -x -a ${quoted(o.choices.join(" "))}`;

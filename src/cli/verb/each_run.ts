@@ -1,11 +1,20 @@
-/** Shared by the verbs that act on one or more runs: cancel, pause, resume, throttle, retry, reset, delete, restore. */
+/**
+ * Shared by the verbs that act on one or more runs: cancel, pause, resume, throttle, retry, reset,
+ * delete, restore.
+ */
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "../link/context.ts";
 import { exitOfError } from "../link/exit.ts";
-import { connectionFlags, connectionOptions, outputOption, repeated, RUN_ARGUMENT } from "./flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  outputOption,
+  repeated,
+  RUN_ARGUMENT,
+} from "./flags.ts";
 import { runJsonOf } from "../../runs/fields/run_json.ts";
 import { fetchRuns } from "../link/fetch_runs.ts";
 import { type RunState, stateWord } from "../../runs/fields/lifecycle_states.ts";
@@ -32,7 +41,8 @@ export interface RunsVerb<A> extends Manual {
   /** Its runs may be in the trash, or are all there. */
   trash?: (flags: Flags) => "also" | "only" | "never";
   /**
-   * Nothing is done unless it can be done to all runs; and on a terminal, only if the person says yes to this.
+   * Nothing is done unless it can be done to all runs; and on a terminal, only if the person says
+   * yes to this.
    * @throws MosaicError if one of the runs is in the wrong state
    */
   confirm?: (runs: readonly RunJson[], context: Context, flags: Flags) => string;
@@ -47,7 +57,10 @@ export interface RunsVerb<A> extends Manual {
 export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
   return (command, context, result) => {
     command.description(verb.description);
-    selectionOptions(verb.options?.(command, context) ?? command).argument("[run...]", RUN_ARGUMENT);
+    selectionOptions(verb.options?.(command, context) ?? command).argument(
+      "[run...]",
+      RUN_ARGUMENT,
+    );
     if (verb.confirm !== undefined) command.option("-y, --yes", "do not ask, also on a terminal");
     connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
       .addHelpText("after", manual(verb))
@@ -58,24 +71,36 @@ export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
 }
 
 /** A verb that controls runs: the daemon answers with the run. */
-export function controlVerb(verb: Omit<RunsVerb<Run>, "line" | "json"> & { done: (run: Run) => string }) {
-  return runsVerb({ ...verb, line: (run: Run) => `${run.runId}  ${escapeControl(verb.done(run))}`, json: runJsonOf });
+export function controlVerb(
+  verb: Omit<RunsVerb<Run>, "line" | "json"> & { done: (run: Run) => string },
+) {
+  return runsVerb({
+    ...verb,
+    line: (run: Run) => `${run.runId}  ${escapeControl(verb.done(run))}`,
+    json: runJsonOf,
+  });
 }
 
 /** The next attempt after a retry or reset: "INIT, attempt 2, from checkpoints/1.pt". */
 export function nextAttempt({ state, attempt, resumeFrom, directory }: Run): string {
-  return `${stateWord(state)}, attempt ${attempt}, from ${pathInRun(directory, resumeFrom) || "the beginning"}`;
+  return `${stateWord(state)}, attempt ${attempt}, from ${
+    pathInRun(directory, resumeFrom) || "the beginning"
+  }`;
 }
 
 /** For every verb that acts on runs. */
 function selectionOptions(command: Command): Command {
   return command
-    .option("-s, --state <states>", "instead of naming runs: those in these states, as for mosaic list")
+    .option(
+      "-s, --state <states>",
+      "instead of naming runs: those in these states, as for mosaic list",
+    )
     .option("-t, --tag <tag>", "instead of naming runs: those with this tag (repeatable)", repeated)
     .option("--where <filter>", "instead of naming runs: those that match, as for mosaic list");
 }
 
-const isSelection = (flags: Flags) => ["state", "tag", "where"].some((name) => flags[name] !== undefined);
+const isSelection = (flags: Flags) =>
+  ["state", "tag", "where"].some((name) => flags[name] !== undefined);
 
 /** The ids of the selected runs in one of these states; says how many others there are. */
 async function selected(
@@ -94,7 +119,9 @@ async function selected(
   const runs = found.filter(({ state }) => fitting.includes(state));
   const others = found.length - runs.length;
   if (others > 0) {
-    const left = `${others} of ${found.length} selected runs ${others === 1 ? "is" : "are"} left out`;
+    const left = `${others} of ${found.length} selected runs ${
+      others === 1 ? "is" : "are"
+    } left out`;
     context.err.write(`mosaic: ${left}: this is for ${fitting.map(stateWord).join(", ")}\n`);
   } else if (found.length === 0) context.err.write("mosaic: no run matches\n");
   return runs;
@@ -116,7 +143,9 @@ async function allOf(
     } catch (error) {
       if (!inTrash || !(error instanceof MosaicError) || error.code !== "not_found") throw error;
       trash ??= await fetchRuns(link, { deleted: true });
-      const named = trash.filter(({ run_id, name }) => name === ref || run_id.startsWith(ref.toUpperCase()));
+      const named = trash.filter(({ run_id, name }) =>
+        name === ref || run_id.startsWith(ref.toUpperCase())
+      );
       if (named.length !== 1) throw error;
       return named[0]!;
     }
@@ -139,8 +168,9 @@ async function allOf(
 const isYes = (answer: string | undefined) => /^y(es)?$/i.test(answer?.trim() ?? "");
 
 /**
- * Calls the daemon for each run, even if it refuses one. Prints a line per run at once, and another if its answer is a
- * different one afterwards; as JSON only the last answers. @returns the exit code: 0, or that of the first failure
+ * Calls the daemon for each run, even if it refuses one. Prints a line per run at once, and another
+ * if its answer is a different one afterwards; as JSON only the last answers. @returns the exit
+ * code: 0, or that of the first failure
  */
 async function eachRun<A>(
   context: Context,
@@ -156,7 +186,8 @@ async function eachRun<A>(
   }
   if (!selects && named.length === 0) {
     throw new MosaicError("invalid_argument", "no run given", {
-      hint: "Name runs (an id, its beginning, a name, @last), or select them: -s STATE, -t TAG, --where FILTER.",
+      hint:
+        "Name runs (an id, its beginning, a name, @last), or select them: -s STATE, -t TAG, --where FILTER.",
     });
   }
   using link = await Link.open(context, connectionFlags(flags));
@@ -193,7 +224,11 @@ async function eachRun<A>(
     const changed = answers.map(line).filter((text, i) => text !== line(first[i]!));
     context.out.write(changed.map((text) => `${text}\n`).join(""));
   }
-  if (flags["output"] === "json") context.out.write(`${JSON.stringify(answers.map(json), null, 2)}\n`);
-  if (flags["output"] === "jsonl") context.out.write(answers.map((a) => `${JSON.stringify(json(a))}\n`).join(""));
+  if (flags["output"] === "json") {
+    context.out.write(`${JSON.stringify(answers.map(json), null, 2)}\n`);
+  }
+  if (flags["output"] === "jsonl") {
+    context.out.write(answers.map((a) => `${JSON.stringify(json(a))}\n`).join(""));
+  }
   return code || last.code;
 }

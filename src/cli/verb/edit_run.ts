@@ -22,14 +22,17 @@ export interface EditVerb extends Pick<Manual, "examples"> {
   done: (run: Run) => string;
 }
 
-export function editVerb({ description, argument, examples, edit, done }: EditVerb): VerbModule["define"] {
+export function editVerb(
+  { description, argument, examples, edit, done }: EditVerb,
+): VerbModule["define"] {
   return (command, context, result) => {
     argument(command.description(description).argument("<run>", RUN_ARGUMENT));
     connectionOptions(outputOption(command, ["table", "json"]))
       .addHelpText("after", manual({ examples, exits: { 0: "written", 4: "no such run" } }))
       .action(async (run: string, ...given: unknown[]) => {
         const flags = command.opts<Flags>();
-        // Between the run and what commander adds, the options and the command: the verb's own argument, if it has one.
+        // Between the run and what commander adds, the options and the command: the verb's own
+        // argument, if it has one.
         const change = await edit(given.slice(0, -2).flat() as string[], flags, context);
         using link = await Link.open(context, connectionFlags(flags));
         const edited = await link.unary(link.methods.editRun, { run, ...change });

@@ -27,7 +27,10 @@ export function connectionFlags(flags: Record<string, unknown>): ConnectionFlags
 
 /** On the verbs that submit a run. */
 export function codeOption(): Option {
-  return new Option("--code <on|off>", "record commit, changes and packages of the run (default: on)").choices([
+  return new Option(
+    "--code <on|off>",
+    "record commit, changes and packages of the run (default: on)",
+  ).choices([
     "on",
     "off",
   ]);
@@ -64,9 +67,14 @@ export function durationValue(text: string): number {
   throw new InvalidArgumentError("It must be a duration such as 90s, 15m, 1h30m or 2d.");
 }
 
-/** Milliseconds. A unit is required: a bare number is hardly meant as seconds here, and a deletion cannot be undone. */
+/**
+ * Milliseconds. A unit is required: a bare number is hardly meant as seconds here, and a deletion
+ * cannot be undone.
+ */
 export function ageValue(text: string): number {
-  if (/^[\d.]+$/.test(text)) throw new InvalidArgumentError(`Give its unit: ${text}d for days, ${text}h for hours.`);
+  if (/^[\d.]+$/.test(text)) {
+    throw new InvalidArgumentError(`Give its unit: ${text}d for days, ${text}h for hours.`);
+  }
   return durationValue(text);
 }
 

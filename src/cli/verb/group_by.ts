@@ -16,7 +16,8 @@ import type { Column } from "../text/table.ts";
 import { oneOf } from "./verb_parser.ts";
 
 export const GROUP_BY_OPTION = "--group-by <what>";
-export const GROUP_BY_HELP = "name (without its seed), params (all but the seed), tags, or param.NAME";
+export const GROUP_BY_HELP =
+  "name (without its seed), params (all but the seed), tags, or param.NAME";
 
 export function bandOption(): Option {
   const means = Object.entries(BANDS).map(([name, meaning]) => `${name}: ${meaning}`).join("; ");
@@ -27,7 +28,10 @@ export function bandOption(): Option {
     .default("sd");
 }
 
-/** The column that the daemon must send for the grouping; undefined if a run's own fields are enough. */
+/**
+ * The column that the daemon must send for the grouping; undefined if a run's own fields are
+ * enough.
+ */
 export function columnFor(by: GroupBy): string | undefined {
   if (by === "parameters") return "param.*";
   return by.startsWith("parameter:") ? `param.${by.slice("parameter:".length)}` : undefined;
@@ -42,10 +46,17 @@ export function groupable(run: RunJson, by: GroupBy): Groupable {
     : value === undefined || value === null
     ? []
     : [[column!.slice("param.".length), value] as const];
-  return { name: run.name, tags: run.tags, parameters: pairs.map(([name, value]) => ({ name, value })) };
+  return {
+    name: run.name,
+    tags: run.tags,
+    parameters: pairs.map(([name, value]) => ({ name, value })),
+  };
 }
 
-/** A column of runs as a column of groups: mean and standard deviation of numbers; other values only if all are equal. */
+/**
+ * A column of runs as a column of groups: mean and standard deviation of numbers; other values only
+ * if all are equal.
+ */
 export function groupColumn(column: RunColumnNow): Column<Group<RunJson>> & {
   value(group: Group<RunJson>): GroupValue | string | null;
 } {
@@ -62,11 +73,16 @@ export function groupColumn(column: RunColumnNow): Column<Group<RunJson>> & {
     value,
     text: (group) => {
       const found = value(group);
-      return typeof found === "string" ? found : spreadText(found, group.members.length, column.figure);
+      return typeof found === "string"
+        ? found
+        : spreadText(found, group.members.length, column.figure);
     },
   };
 }
 
 export function groupSeries(name: string, points: readonly GroupPoint[]): Series {
-  return { name, points: points.map(({ x, mean, low, high }) => ({ x, y: mean, min: low, max: high })) };
+  return {
+    name,
+    points: points.map(({ x, mean, low, high }) => ({ x, y: mean, min: low, max: high })),
+  };
 }

@@ -5,7 +5,12 @@ import { commaSeparated, type Format } from "./flags.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { type Group, type GroupValue, inGroups, statesText } from "../../runs/run_groups.ts";
 import { groupable, groupColumn } from "./group_by.ts";
-import { chooseColumns, queried, type RunColumnNow, valueColumn } from "../../runs/fields/run_columns.ts";
+import {
+  chooseColumns,
+  queried,
+  type RunColumnNow,
+  valueColumn,
+} from "../../runs/fields/run_columns.ts";
 import { listColumns } from "../text/runs_table.ts";
 import { byValue, sortOf } from "../../runs/query/order.ts";
 import { csv } from "../../base/text/csv_text.ts";
@@ -22,12 +27,19 @@ export function renderGroups(
   { now, terminal }: Pick<Context, "now" | "terminal">,
 ): string {
   const format = flags["output"] as Format;
-  const chosen = typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : GROUP_COLUMNS;
-  const known = [...listColumns({ now: now(), shortId: (id) => id }), ...queried(chosen).map(valueColumn)];
+  const chosen = typeof flags["columns"] === "string"
+    ? commaSeparated(flags["columns"])
+    : GROUP_COLUMNS;
+  const known = [
+    ...listColumns({ now: now(), shortId: (id) => id }),
+    ...queried(chosen).map(valueColumn),
+  ];
   const columns = chooseColumns(chosen, known).map(groupColumn);
   const groups = inGroups(runs, (run) => groupable(run, by), by);
   sortGroups(groups, typeof flags["sort"] === "string" ? flags["sort"] : "", known);
-  if (flags["quiet"] === true) return groups.flatMap(({ members }) => members.map((r) => `${r.run_id}\n`)).join("");
+  if (flags["quiet"] === true) {
+    return groups.flatMap(({ members }) => members.map((r) => `${r.run_id}\n`)).join("");
+  }
   const rows = groups.map((group) => ({
     group: group.name,
     runs: group.members.map((r) => r.run_id),
@@ -43,9 +55,15 @@ export function renderGroups(
       return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
     case "csv": {
       const parts = ["mean", "sd", "min", "max", "runs"] as const;
-      const isSpread = (value: unknown): value is GroupValue => typeof value === "object" && value !== null;
-      const wide = columns.map((c) => ({ ...c, spread: groups.some((group) => isSpread(c.value(group))) }));
-      const names = wide.flatMap(({ name, spread }) => spread ? parts.map((part) => `${name}_${part}`) : [name]);
+      const isSpread = (value: unknown): value is GroupValue =>
+        typeof value === "object" && value !== null;
+      const wide = columns.map((c) => ({
+        ...c,
+        spread: groups.some((group) => isSpread(c.value(group))),
+      }));
+      const names = wide.flatMap(({ name, spread }) =>
+        spread ? parts.map((part) => `${name}_${part}`) : [name]
+      );
       return csv(
         ["group", "runs", ...names],
         groups.map((group) => [
@@ -67,11 +85,18 @@ export function renderGroups(
         [
           { name: "group", shrinkTo: 12, text: (g) => g.name },
           { name: "runs", align: "right", text: (g) => String(g.members.length) },
-          { name: "states", shrinkTo: 10, text: (g) => statesText(g.members.map((r) => stateWord(r.state))) },
+          {
+            name: "states",
+            shrinkTo: 10,
+            text: (g) => statesText(g.members.map((r) => stateWord(r.state))),
+          },
           ...columns,
         ],
         groups,
-        { width: terminal.isTty && format !== "wide" ? terminal.width : undefined, color: terminal.color },
+        {
+          width: terminal.isTty && format !== "wide" ? terminal.width : undefined,
+          color: terminal.color,
+        },
       );
   }
 }
@@ -80,7 +105,9 @@ export function renderGroups(
 function sortGroups(groups: Group<RunJson>[], sort: string, known: RunColumnNow[]): void {
   if (sort === "") return;
   const { column: name, descending } = sortOf(sort);
-  const at = /^(?:param|metric)\./.test(name) ? valueColumn(name) : chooseColumns([name], known)[0]!;
+  const at = /^(?:param|metric)\./.test(name)
+    ? valueColumn(name)
+    : chooseColumns([name], known)[0]!;
   const key = (group: Group<RunJson>) => {
     const value = groupColumn(at).value(group);
     return typeof value === "object" ? value?.mean : value;

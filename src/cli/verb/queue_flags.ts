@@ -12,7 +12,10 @@ export function queueOptions(command: Command, now: () => Date = () => new Date(
       repeated,
     )
     .addOption(oneOf(
-      new Option("--after-never <what>", "when such a run has ended in another way: keep waiting, or cancel this run"),
+      new Option(
+        "--after-never <what>",
+        "when such a run has ended in another way: keep waiting, or cancel this run",
+      ),
       AFTER_NEVER,
     ))
     .option(
@@ -33,8 +36,8 @@ export function queueOptions(command: Command, now: () => Date = () => new Date(
 }
 
 /**
- * A moment as a config has it: a clock time is the next one by the caller's clock and zone, because the daemon may have
- * another. A date without a time begins at midnight.
+ * A moment as a config has it: a clock time is the next one by the caller's clock and zone, because
+ * the daemon may have another. A date without a time begins at midnight.
  */
 export function momentText(text: string, now: Date): string {
   const clock = /^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/.exec(text);

@@ -1,14 +1,31 @@
-/** Shared by `steps`, `episodes`, `metrics` and `events --worker`: reads a run's records and prints them. */
+/**
+ * Shared by `steps`, `episodes`, `metrics` and `events --worker`: reads a run's records and prints
+ * them.
+ */
 import type { Command } from "commander";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { formerly, type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "../link/context.ts";
 import { EXIT } from "../link/exit.ts";
-import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "./flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  type Format,
+  outputOption,
+  RUN_ARGUMENT,
+  wholeNumber,
+} from "./flags.ts";
 import { warnOfGap } from "../link/gaps.ts";
 import { interruptible } from "../link/interrupt.ts";
 import { Link } from "../link/daemon_link.ts";
-import { csvCells, fieldNames, type Kind, parseLines, recordColumns, type TelemetryRecord } from "../text/records.ts";
+import {
+  csvCells,
+  fieldNames,
+  type Kind,
+  parseLines,
+  recordColumns,
+  type TelemetryRecord,
+} from "../text/records.ts";
 import { csv, csvLine } from "../../base/text/csv_text.ts";
 import { table } from "../text/table.ts";
 import type { VerbModule } from "./verb.ts";
@@ -37,7 +54,10 @@ export function recordsVerb({ kind, description, ...sections }: RecordsVerb): Ve
   return (command, context, result) => {
     command.description(description).argument("<run>", RUN_ARGUMENT);
     telemetryOptions(command, context)
-      .addHelpText("after", manual({ exits: { 130: "interrupted by Ctrl-C; the run continues" }, ...sections }))
+      .addHelpText(
+        "after",
+        manual({ exits: { 130: "interrupted by Ctrl-C; the run continues" }, ...sections }),
+      )
       .action(async (run: string, flags: Record<string, unknown>) => {
         result.code = await printTelemetry(context, { run, kind }, flags);
       });
@@ -60,11 +80,15 @@ export async function printTelemetry(
   const follow = flags["follow"] === true;
   const format = flags["output"] as Format;
   return await interruptible(context, follow ? "the run continues" : "", async (signal) => {
-    using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
+    using link = await Link.open(context, connectionFlags(flags), {
+      retryMs: follow ? FOLLOW_RETRY_MS : 0,
+    });
     const run = await link.unary(link.methods.getRun, { run: ref }, signal);
     const printer = new Printer(context, kind, format, follow);
     let left = Number(flags["limit"] ?? Infinity);
-    /** `all`: request without a limit, because records are filtered or counted only after reading. */
+    /**
+     * `all`: request without a limit, because records are filtered or counted only after reading.
+     */
     const batchesAfter = (seq: number, { following, all }: { following: boolean; all: boolean }) =>
       link.resumed(
         link.methods.streamTelemetry,
@@ -75,7 +99,9 @@ export async function printTelemetry(
         (batch) => batch.lastSeq,
         BigInt(seq),
         signal,
-        async (at) => countOf(await link.unary(link.methods.getRun, { run: run.runId }, signal), kind) > Number(at),
+        async (at) =>
+          countOf(await link.unary(link.methods.getRun, { run: run.runId }, signal), kind) >
+            Number(at),
       );
     const wanted = (jsonl: Uint8Array) => parseLines(jsonl).filter(where ?? (() => true));
     const print = (records: TelemetryRecord[]) => {
@@ -99,7 +125,9 @@ export async function printTelemetry(
     }
     if (left > 0) {
       let last = since;
-      for await (const batch of batchesAfter(since, { following: follow, all: where !== undefined })) {
+      for await (
+        const batch of batchesAfter(since, { following: follow, all: where !== undefined })
+      ) {
         warnOfGap(context, kind, last, Number(batch.firstSeq));
         last = Number(batch.lastSeq);
         if (format === "jsonl" && where === undefined) {
@@ -109,7 +137,9 @@ export async function printTelemetry(
         if (left <= 0) break;
       }
       if (left > 0 && !signal.aborted) {
-        const ended = follow ? await link.unary(link.methods.getRun, { run: run.runId }, signal) : run;
+        const ended = follow
+          ? await link.unary(link.methods.getRun, { run: run.runId }, signal)
+          : run;
         warnOfGap(context, kind, last, countOf(ended, kind) + 1);
       }
     }
@@ -157,7 +187,9 @@ class Printer {
       }
       case "json":
         if (records.length === 0) return;
-        out.write(`${this.#begun ? ",\n" : "[\n"}${records.map((r) => JSON.stringify(r)).join(",\n")}`);
+        out.write(
+          `${this.#begun ? ",\n" : "[\n"}${records.map((r) => JSON.stringify(r)).join(",\n")}`,
+        );
         this.#begun = true;
         return;
       default:

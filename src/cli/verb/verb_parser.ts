@@ -1,11 +1,23 @@
-/** Common setup of the verbs' argument parsers, and the sections that --help prints after the options. */
+/**
+ * Common setup of the verbs' argument parsers, and the sections that --help prints after the
+ * options.
+ */
 import type { EventEmitter } from "node:events";
-import { type Argument, Command, InvalidArgumentError, Option, type ParseOptionsResult } from "commander";
+import {
+  type Argument,
+  Command,
+  InvalidArgumentError,
+  Option,
+  type ParseOptionsResult,
+} from "commander";
 import { didYouMean } from "../../base/text/nearest.ts";
 import type { Context } from "../link/context.ts";
 import type { Verb } from "./verb.ts";
 
-/** A value that begins with "--" is taken only as `--option=--value`: otherwise the option's value was forgotten. */
+/**
+ * A value that begins with "--" is taken only as `--option=--value`: otherwise the option's value
+ * was forgotten.
+ */
 class VerbCommand extends Command {
   #args: readonly string[] = [];
 
@@ -19,7 +31,9 @@ class VerbCommand extends Command {
     const { parseArg, long } = option;
     option.argParser((value: string, previous: unknown) => {
       if (value.startsWith("--") && !this.#args.includes(`${long}=${value}`)) {
-        throw new InvalidArgumentError(`It begins with "--"; if it is the value, write ${long}=${value}.`);
+        throw new InvalidArgumentError(
+          `It begins with "--"; if it is the value, write ${long}=${value}.`,
+        );
       }
       return parseArg === undefined ? value : parseArg(value, previous);
     });
@@ -56,7 +70,8 @@ export function plainError(message: string): string {
 }
 
 /**
- * An older short form of an option, whose letter means something else in other verbs: it works, and says so.
+ * An older short form of an option, whose letter means something else in other verbs: it works, and
+ * says so.
  * @param flags such as "-n <n>" @param long such as "--limit"
  */
 export function formerly(command: Command, context: Context, flags: string, long: string): Command {
@@ -64,18 +79,25 @@ export function formerly(command: Command, context: Context, flags: string, long
   const today = command.options.find((option) => option.long === long)!;
   command.addOption(old);
   return command.on(`option:${old.name()}`, (value: unknown) => {
-    context.err.write(`mosaic: ${old.short} is now ${[today.short, long].filter(Boolean).join(" or ")}\n`);
+    context.err.write(
+      `mosaic: ${old.short} is now ${[today.short, long].filter(Boolean).join(" or ")}\n`,
+    );
     // Commander's own way to an option's value, with its checks; its types leave it out.
     (command as unknown as EventEmitter).emit(`option:${today.name()}`, value);
   });
 }
 
-/** Restricts an option or argument to these values; the error for another value suggests the nearest one. */
+/**
+ * Restricts an option or argument to these values; the error for another value suggests the nearest
+ * one.
+ */
 export function oneOf<T extends Option | Argument>(of: T, values: readonly string[]): T {
   of.choices([...values]).argParser((word: string) => {
     if (values.includes(word)) return word;
     throw new InvalidArgumentError(
-      `It must be ${values.slice(0, -1).join(", ")} or ${values.at(-1)}.${didYouMean(word, values)}`,
+      `It must be ${values.slice(0, -1).join(", ")} or ${values.at(-1)}.${
+        didYouMean(word, values)
+      }`,
     );
   });
   return of;
@@ -100,19 +122,30 @@ export function manual(sections: Manual): (help: { command: Command }) => string
     helper.prepareContext({ helpWidth: width });
     const list = (title: string, entries: Entries) => {
       const terms = Math.max(...entries.map(([term]) => term.length));
-      return `${title}:\n${entries.map(([t, meaning]) => helper.formatItem(t, terms, meaning, helper)).join("\n")}`;
+      return `${title}:\n${
+        entries.map(([t, meaning]) => helper.formatItem(t, terms, meaning, helper)).join("\n")
+      }`;
     };
     const callsDaemon = command.options.some((option) => option.long === "--target");
     const takesRuns = command.registeredArguments[0]?.name() === "run";
-    const environment = [...sections.environment ?? [], ...callsDaemon ? CONNECTION_ENVIRONMENT : []];
+    const environment = [
+      ...sections.environment ?? [],
+      ...callsDaemon ? CONNECTION_ENVIRONMENT : [],
+    ];
     const exits: Record<number, string> = { 0: "done", 2: "wrong arguments" };
-    if (callsDaemon) Object.assign(exits, { 3: "daemon unreachable", 8: "not authenticated, or not allowed" });
+    if (callsDaemon) {
+      Object.assign(exits, { 3: "daemon unreachable", 8: "not authenticated, or not allowed" });
+    }
     if (takesRuns) Object.assign(exits, { 4: "no such run" });
     Object.assign(exits, sections.exits);
     return [
       "",
-      ...(sections.details === undefined ? [] : [`${helper.boxWrap(sections.details.trim(), width)}\n`]),
-      `Examples:\n${sections.examples.map(([line, what]) => `  $ ${line}\n      ${what}`).join("\n")}\n`,
+      ...(sections.details === undefined
+        ? []
+        : [`${helper.boxWrap(sections.details.trim(), width)}\n`]),
+      `Examples:\n${
+        sections.examples.map(([line, what]) => `  $ ${line}\n      ${what}`).join("\n")
+      }\n`,
       ...(environment.length === 0 ? [] : [`${list("Environment", environment)}\n`]),
       list("Exit codes", Object.entries(exits)),
     ].join("\n");

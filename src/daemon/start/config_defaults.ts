@@ -1,4 +1,7 @@
-/** Options with defaults for configs. The schema of configs checks them; the command line's help must not load it. */
+/**
+ * Options with defaults for configs. The schema of configs checks them; the command line's help
+ * must not load it.
+ */
 import { messageOf } from "../../base/errors.ts";
 import { type AlertRule, alertRules, alerts } from "../../config/alerts.ts";
 import { type SlurmFields, slurmFields } from "../../config/schema.ts";
@@ -33,7 +36,8 @@ function checked<T>(
   read: (text: string) => unknown,
 ): T | undefined {
   if (text === undefined) return undefined;
-  const wrong = (why: string) => new StartFailure(DAEMON_EXIT.usage, `${option} ${JSON.stringify(text)}: ${why}`);
+  const wrong = (why: string) =>
+    new StartFailure(DAEMON_EXIT.usage, `${option} ${JSON.stringify(text)}: ${why}`);
   let value: unknown;
   try {
     value = read(text);

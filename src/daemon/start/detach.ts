@@ -1,6 +1,7 @@
 /**
- * `mosaic up` and `mosaic daemon --detach`: starts a daemon in a session of its own, so that it outlives its terminal, and
- * waits until it is ready. Its log goes to its file only; what a failed start prints goes to `daemon-output.txt`.
+ * `mosaic up` and `mosaic daemon --detach`: starts a daemon in a session of its own, so that it
+ * outlives its terminal, and waits until it is ready. Its log goes to its file only; what a failed
+ * start prints goes to `daemon-output.txt`.
  */
 import { Layout } from "../../base/layout.ts";
 import { sleep } from "../../base/time/sleep.ts";
@@ -34,7 +35,10 @@ export interface Background {
   err: (text: string) => void;
 }
 
-/** @returns the exit code: 0 when a daemon is ready, else that of the daemon @throws StartFailure (stateUnusable) */
+/**
+ * @returns the exit code: 0 when a daemon is ready, else that of the daemon @throws StartFailure
+ * (stateUnusable)
+ */
 export async function startInBackground(options: Background): Promise<number> {
   const { out, err } = options;
   const layout = new Layout(options.stateDir);
@@ -46,10 +50,18 @@ export async function startInBackground(options: Background): Promise<number> {
   const before = [output, layout.daemonLog].map((path) => lengthOf(path));
   const words = [...options.args.filter((word) => word !== "--detach"), DETACHED_OPTION];
   const { argv, env } = selfCommand(flagsOf(daemonPlan(words, realWorld())));
-  const child = startDetached([...argv, "daemon", ...words], { ...hostEnvironment(), ...env }, output);
+  const child = startDetached(
+    [...argv, "daemon", ...words],
+    { ...hostEnvironment(), ...env },
+    output,
+  );
   let code: number | undefined;
   child.status.then((status) => code = status.code);
-  for (const deadline = performance.now() + READY_MS; performance.now() < deadline; await sleep(POLL_MS)) {
+  for (
+    const deadline = performance.now() + READY_MS;
+    performance.now() < deadline;
+    await sleep(POLL_MS)
+  ) {
     const ready = announced(layout);
     if (ready?.pid === child.pid) {
       out(
@@ -62,16 +74,21 @@ export async function startInBackground(options: Background): Promise<number> {
       return DAEMON_EXIT.ok;
     }
     if (code === undefined) continue;
-    const isSecond = options.find && code === DAEMON_EXIT.usage && lastLines(output, before[0]!).includes(TAKEN);
+    const isSecond = options.find && code === DAEMON_EXIT.usage &&
+      lastLines(output, before[0]!).includes(TAKEN);
     // Another one was started at the same time, and may not be ready yet.
     if (isSecond && ready === undefined) continue;
     if (isSecond) return found(ready!, options);
     err(`mosaic: the daemon did not start (exit code ${code})\n`);
-    for (const [at, path] of [output, layout.daemonLog].entries()) err(lastLines(path, before[at]!));
+    for (const [at, path] of [output, layout.daemonLog].entries()) {
+      err(lastLines(path, before[at]!));
+    }
     return code === 0 ? DAEMON_EXIT.internal : code;
   }
   err(
-    `mosaic: the daemon (pid ${child.pid}) is not ready after ${READY_MS / 1000} s and goes on starting\n` +
+    `mosaic: the daemon (pid ${child.pid}) is not ready after ${
+      READY_MS / 1000
+    } s and goes on starting\n` +
       `  See ${layout.daemonLog}, and whether "mosaic status" finds it.\n`,
   );
   return DAEMON_EXIT.internal;
@@ -86,8 +103,12 @@ interface Announced {
 function found(daemon: Announced, options: Background): number {
   const { args, out, err } = options;
   out(`A daemon is running (pid ${daemon.pid})${pageOf(daemon, options)}.\n`);
-  const others = args.filter((word, at) => !word.startsWith("--state-dir") && args[at - 1] !== "--state-dir");
-  if (others.length > 0) err("mosaic: it keeps the options that it was started with; --replace applies new ones\n");
+  const others = args.filter((word, at) =>
+    !word.startsWith("--state-dir") && args[at - 1] !== "--state-dir"
+  );
+  if (others.length > 0) {
+    err("mosaic: it keeps the options that it was started with; --replace applies new ones\n");
+  }
   return DAEMON_EXIT.ok;
 }
 
@@ -114,12 +135,18 @@ function lengthOf(path: string): number {
 }
 
 function lastLines(path: string, since: number): string {
-  const lines = (readTextIfThere(path) ?? "").slice(since).split("\n").filter((line) => line !== "");
+  const lines = (readTextIfThere(path) ?? "").slice(since).split("\n").filter((line) =>
+    line !== ""
+  );
   return lines.slice(-LAST_LINES).map((line) => `  ${line}\n`).join("");
 }
 
-/** Prints whether logind ends a user's processes at log-out, and whether it lets the user's services run without a log-in. */
-const LOGIND = "busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager " +
+/**
+ * Prints whether logind ends a user's processes at log-out, and whether it lets the user's services
+ * run without a log-in.
+ */
+const LOGIND =
+  "busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager " +
   'KillUserProcesses && loginctl show-user "$(id -un)" -p Linger';
 
 export interface Logout {
@@ -130,7 +157,10 @@ export interface Logout {
 /** @param text undefined where there is no logind */
 export function logoutOf(text: string | undefined): Logout {
   // Root's processes are excluded by default.
-  return { kills: Deno.uid() !== 0 && /^b true$/m.test(text ?? ""), lingers: /^Linger=yes$/m.test(text ?? "") };
+  return {
+    kills: Deno.uid() !== 0 && /^b true$/m.test(text ?? ""),
+    lingers: /^Linger=yes$/m.test(text ?? ""),
+  };
 }
 
 /** What to do where the daemon ends with the log-in; undefined where it goes on. */

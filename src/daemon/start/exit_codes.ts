@@ -1,4 +1,6 @@
-/** The daemon's exit codes, stable for service managers and scripts (docs/reference/operations.md). */
+/**
+ * The daemon's exit codes, stable for service managers and scripts (docs/reference/operations.md).
+ */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { explainShortage } from "../../os/processes/shortage.ts";
 
@@ -31,7 +33,10 @@ export class StartFailure extends Error {
   }
 }
 
-/** SQLite's messages for a damaged file and for a file that is not a database. (Deno does not always set the error code.) */
+/**
+ * SQLite's messages for a damaged file and for a file that is not a database. (Deno does not always
+ * set the error code.)
+ */
 const DAMAGE = /malformed|not a database/i;
 
 /** Converts a known error during the start; undefined for a bug. */
@@ -42,6 +47,12 @@ export function startFailureOf(error: unknown): StartFailure | undefined {
   if (known.cause !== undefined && DAMAGE.test(messageOf(known.cause))) {
     return new StartFailure(DAEMON_EXIT.damagedDatabase, known.message, known.hint);
   }
-  const isUsage = ["invalid_argument", "failed_precondition", "permission_denied"].includes(known.code);
-  return new StartFailure(isUsage ? DAEMON_EXIT.usage : DAEMON_EXIT.stateUnusable, known.message, known.hint);
+  const isUsage = ["invalid_argument", "failed_precondition", "permission_denied"].includes(
+    known.code,
+  );
+  return new StartFailure(
+    isUsage ? DAEMON_EXIT.usage : DAEMON_EXIT.stateUnusable,
+    known.message,
+    known.hint,
+  );
 }

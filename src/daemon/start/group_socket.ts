@@ -1,6 +1,7 @@
 /**
- * A second Unix socket for page and API, for the members of a group (`--group-socket`). Its mode decides who may connect,
- * but does not identify callers: each needs a token. So only the daemon may be able to create a socket in its place.
+ * A second Unix socket for page and API, for the members of a group (`--group-socket`). Its mode
+ * decides who may connect, but does not identify callers: each needs a token. So only the daemon
+ * may be able to create a socket in its place.
  */
 import { messageOf } from "../../base/errors.ts";
 import { parentOf } from "../../os/files/files.ts";
@@ -15,8 +16,8 @@ export interface GroupSocket {
 }
 
 /**
- * Owner, mode and path of each parent directory. A shell reads them, because the daemon's permissions name none of them:
- * each would include everything below.
+ * Owner, mode and path of each parent directory. A shell reads them, because the daemon's
+ * permissions name none of them: each would include everything below.
  */
 const ABOVE =
   `d=$(cd -- "$0" && pwd -P) && while [ "$d" != / ]; do d=\${d%/*} d=\${d:-/}; stat -c '%u %a %n' -- "$d" || exit; done`;
@@ -32,11 +33,17 @@ export function parseGroupSocket(text: string): GroupSocket {
 
 /**
  * @returns the group's number
- * @throws StartFailure (usage) if there is no such group, if the group cannot reach the socket's directory, or if users
+ * @throws StartFailure (usage) if there is no such group, if the group cannot reach the socket's
+ * directory, or if users
  *   other than the daemon's and root could replace the socket there
  */
-export function groupOfSocket({ group, path }: GroupSocket, uid: number | null = Deno.uid()): number {
-  const gid = Number((shellOutput(`${SOON} getent group -- "$0"`, group) ?? "").split(":")[2] ?? group);
+export function groupOfSocket(
+  { group, path }: GroupSocket,
+  uid: number | null = Deno.uid(),
+): number {
+  const gid = Number(
+    (shellOutput(`${SOON} getent group -- "$0"`, group) ?? "").split(":")[2] ?? group,
+  );
   if (!Number.isSafeInteger(gid)) throw refused(`this host knows no group ${group}`);
   const directory = parentOf(path);
   let info: Deno.FileInfo;
@@ -52,14 +59,17 @@ export function groupOfSocket({ group, path }: GroupSocket, uid: number | null =
   const bits = mode ?? 0;
   if ((owner !== uid && owner !== 0) || (bits & 0o022) !== 0) {
     throw refused(
-      `others may replace a socket in ${directory} (user ${owner}, mode ${(bits & 0o777).toString(8)})`,
+      `others may replace a socket in ${directory} (user ${owner}, mode ${
+        (bits & 0o777).toString(8)
+      })`,
       "Its directory must belong to the daemon's user or root, and nobody else may write to it.",
     );
   }
   for (const line of (shellOutput(ABOVE, directory) ?? "").trimEnd().split("\n")) {
     const [, its, mode, above] = /^(\d+) (\d+) (.*)$/.exec(line) ?? [];
     // In a sticky directory only the owner of an entry may replace it.
-    const isOpen = (parseInt(mode ?? "", 8) & 0o022) !== 0 && (parseInt(mode ?? "", 8) & 0o1000) === 0;
+    const isOpen = (parseInt(mode ?? "", 8) & 0o022) !== 0 &&
+      (parseInt(mode ?? "", 8) & 0o1000) === 0;
     if (its !== undefined && (Number(its) === uid || its === "0") && !isOpen) continue;
     throw refused(
       `others may replace a directory in ${above ?? line} (user ${its}, mode ${mode})`,

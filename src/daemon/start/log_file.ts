@@ -26,7 +26,9 @@ export class LogFile {
   readonly write: LogSink = (line) => {
     try {
       const bytes = this.#encoder.encode(line);
-      if (this.#file !== undefined && this.#bytes + bytes.length > this.#limits.maxBytes) this.#rotate();
+      if (this.#file !== undefined && this.#bytes + bytes.length > this.#limits.maxBytes) {
+        this.#rotate();
+      }
       this.#file ??= this.#open();
       for (let done = 0; done < bytes.length;) done += this.#file.writeSync(bytes.subarray(done));
       this.#bytes += bytes.length;

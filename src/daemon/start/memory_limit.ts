@@ -1,6 +1,7 @@
 /**
- * `--max-memory`: the runtime retains some memory of each closed gRPC connection for ever. A daemon that has grown beyond
- * its limit is replaced by a new one at a quiet moment; runs continue, and nothing is lost.
+ * `--max-memory`: the runtime retains some memory of each closed gRPC connection for ever. A daemon
+ * that has grown beyond its limit is replaced by a new one at a quiet moment; runs continue, and
+ * nothing is lost.
  */
 import { flagsOf } from "../../permissions/permissions.ts";
 import { daemonPlan } from "../../permissions/daemon_plan.ts";
@@ -29,7 +30,9 @@ export interface MemoryState {
   busy: boolean;
 }
 
-export function mustBeReplaced({ bytes, limitBytes, uptimeMs, overMs, busy }: MemoryState): boolean {
+export function mustBeReplaced(
+  { bytes, limitBytes, uptimeMs, overMs, busy }: MemoryState,
+): boolean {
   return bytes > limitBytes && uptimeMs >= LEAST_UPTIME_MS && (!busy || overMs >= QUIET_WAIT_MS);
 }
 
@@ -54,7 +57,15 @@ export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => v
       log.warn({ bytes, limit: limitBytes }, "the daemon uses more memory than --max-memory");
     }
     overSince ??= now;
-    if (!mustBeReplaced({ bytes, limitBytes, uptimeMs: now - started, overMs: now - overSince, busy: busy() })) return;
+    if (
+      !mustBeReplaced({
+        bytes,
+        limitBytes,
+        uptimeMs: now - started,
+        overMs: now - overSince,
+        busy: busy(),
+      })
+    ) return;
     if (now < notBefore) return;
     notBefore = now + AGAIN_MS;
     try {

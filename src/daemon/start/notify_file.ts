@@ -5,10 +5,14 @@ import type { Receivers } from "../../observability/messages/receivers.ts";
 import { ownEnvironment } from "../../os/processes/environment.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
-/** @param path absolute; undefined: nobody gets messages @throws StartFailure (usage) with the field and what is wrong */
+/**
+ * @param path absolute; undefined: nobody gets messages @throws StartFailure (usage) with the field
+ * and what is wrong
+ */
 export async function notifyFile(path: string | undefined): Promise<Receivers | undefined> {
   if (path === undefined) return undefined;
-  const wrong = (why: string, hint?: string) => new StartFailure(DAEMON_EXIT.usage, `--notify ${path}: ${why}`, hint);
+  const wrong = (why: string, hint?: string) =>
+    new StartFailure(DAEMON_EXIT.usage, `--notify ${path}: ${why}`, hint);
   let text: string;
   try {
     text = Deno.readTextFileSync(path);
@@ -19,7 +23,8 @@ export async function notifyFile(path: string | undefined): Promise<Receivers | 
   try {
     const receivers = receiversOf(
       text,
-      (from) => "file" in from ? Deno.readTextFileSync(from.file) : ownEnvironment()[from.variable] ?? "",
+      (from) =>
+        "file" in from ? Deno.readTextFileSync(from.file) : ownEnvironment()[from.variable] ?? "",
     );
     checkFilters(receivers, checkFilter);
     return receivers;

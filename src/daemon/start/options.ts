@@ -148,7 +148,11 @@ function sizeBetween(least: number, most: number): (text: string) => number {
 }
 
 const sizeText = (value: number): string =>
-  value >= 2 ** 30 ? `${value / 2 ** 30}G` : value >= 1 << 20 ? `${value >> 20}M` : `${value >> 10}K`;
+  value >= 2 ** 30
+    ? `${value / 2 ** 30}G`
+    : value >= 1 << 20
+    ? `${value >> 20}M`
+    : `${value >> 10}K`;
 
 function positive(text: string): number {
   const value = Number(text);
@@ -170,7 +174,9 @@ function age(text: string): number {
 function whole(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!Number.isSafeInteger(value) || value < least) throw new Error(`must be an integer, at least ${least}`);
+    if (!Number.isSafeInteger(value) || value < least) {
+      throw new Error(`must be an integer, at least ${least}`);
+    }
     return value;
   };
 }
@@ -186,7 +192,9 @@ function seconds(least: number): (text: string) => number {
 }
 
 function advertised(text: string): string {
-  if ("path" in parseTarget(text).address) throw new Error("must be HOST:PORT or https://HOST:PORT");
+  if ("path" in parseTarget(text).address) {
+    throw new Error("must be HOST:PORT or https://HOST:PORT");
+  }
   return text;
 }
 
@@ -195,7 +203,9 @@ function url(text: string): string {
   return text;
 }
 
-function tlsFiles(given: { tlsCert?: string; tlsKey?: string; tlsCa?: string }): TlsFiles | undefined {
+function tlsFiles(
+  given: { tlsCert?: string; tlsKey?: string; tlsCa?: string },
+): TlsFiles | undefined {
   const { tlsCert: cert, tlsKey: key, tlsCa: ca } = given;
   if (cert !== undefined && key !== undefined) return { cert, key, ca };
   if (cert === undefined && key === undefined && ca === undefined) return undefined;
@@ -206,7 +216,12 @@ function tlsFiles(given: { tlsCert?: string; tlsKey?: string; tlsCa?: string }):
 }
 
 /** An option whose value is checked while the command line is parsed. */
-function checked<T>(flags: string, description: string, parse: (text: string) => T, byDefault?: T): Option {
+function checked<T>(
+  flags: string,
+  description: string,
+  parse: (text: string) => T,
+  byDefault?: T,
+): Option {
   return new Option(flags, description).default(byDefault).argParser((text: string) => {
     try {
       return parse(text);
@@ -215,7 +230,11 @@ function checked<T>(flags: string, description: string, parse: (text: string) =>
       const message = messageOf(error);
       // Some of the parsers name the option themselves.
       const whole = message.startsWith(option) ? message : option + message;
-      throw new StartFailure(DAEMON_EXIT.usage, whole, error instanceof MosaicError ? error.hint : undefined);
+      throw new StartFailure(
+        DAEMON_EXIT.usage,
+        whole,
+        error instanceof MosaicError ? error.hint : undefined,
+      );
     }
   });
 }
@@ -223,13 +242,21 @@ function checked<T>(flags: string, description: string, parse: (text: string) =>
 function bound(name: BoundName, description: string, parse: (text: string) => number): Option {
   const { option, standard } = BOUNDS[name];
   const isSize = name.endsWith("Bytes");
-  const found = checked(`${option} <${isSize ? "size" : "n"}>`, description, parse, standard as number);
+  const found = checked(
+    `${option} <${isSize ? "size" : "n"}>`,
+    description,
+    parse,
+    standard as number,
+  );
   return isSize ? found.default(standard, sizeText(standard)) : found;
 }
 
 function boundsOf(command: Command): Bounds {
-  const value = (name: BoundName) => command.getOptionValue(new Option(BOUNDS[name].option).attributeName());
-  return Object.fromEntries(Object.keys(BOUNDS).map((name) => [name, value(name as BoundName)])) as Bounds;
+  const value = (name: BoundName) =>
+    command.getOptionValue(new Option(BOUNDS[name].option).attributeName());
+  return Object.fromEntries(
+    Object.keys(BOUNDS).map((name) => [name, value(name as BoundName)]),
+  ) as Bounds;
 }
 
 /**
@@ -249,7 +276,10 @@ export function daemonOptions(
         : "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; the runs " +
           "continue. SIGHUP, as of a closed terminal, does not; with --tls-cert it reads the certificates again.",
     )
-    .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
+    .option(
+      "--state-dir <dir>",
+      "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)",
+    )
     .addOption(
       checked(
         "--listen <address>",
@@ -288,10 +318,16 @@ export function daemonOptions(
       ),
     )
     .addOption(
-      new Option("--gpu-ignore <programs>", "programs whose GPU memory does not count as use, such as Xorg,ollama"),
+      new Option(
+        "--gpu-ignore <programs>",
+        "programs whose GPU memory does not count as use, such as Xorg,ollama",
+      ),
     )
     .addOption(
-      new Option("--gpu-sharing <how>", "where runs that share cards go: onto the fullest with room, or the emptiest")
+      new Option(
+        "--gpu-sharing <how>",
+        "where runs that share cards go: onto the fullest with room, or the emptiest",
+      )
         .choices(["pack", "spread"]).default("pack"),
     )
     .addOption(checked("--max-runs <n>", "maximum runs at one time", whole(1), 128))
@@ -311,24 +347,65 @@ export function daemonOptions(
       ),
     )
     .addOption(
-      checked("--share-half-life <duration>", "after it, past use counts half in shares", duration, HALF_LIFE_MS)
+      checked(
+        "--share-half-life <duration>",
+        "after it, past use counts half in shares",
+        duration,
+        HALF_LIFE_MS,
+      )
         .default(HALF_LIFE_MS, "7d"),
     )
-    .addOption(checked("--max-gpus-per-user <n>", "maximum GPU slots of one user's runs at one time", whole(1)))
-    .addOption(checked("--max-runs-per-user <n>", "maximum running runs of one user; further ones wait", whole(1)))
-    .addOption(checked("--handshake-timeout <s>", "seconds in which a new proxy must register", seconds(0.001), 60))
     .addOption(
-      checked("--heartbeat-timeout <s>", "seconds without a heartbeat after which a run fails", seconds(0.001), 300),
+      checked(
+        "--max-gpus-per-user <n>",
+        "maximum GPU slots of one user's runs at one time",
+        whole(1),
+      ),
+    )
+    .addOption(
+      checked(
+        "--max-runs-per-user <n>",
+        "maximum running runs of one user; further ones wait",
+        whole(1),
+      ),
+    )
+    .addOption(
+      checked(
+        "--handshake-timeout <s>",
+        "seconds in which a new proxy must register",
+        seconds(0.001),
+        60,
+      ),
+    )
+    .addOption(
+      checked(
+        "--heartbeat-timeout <s>",
+        "seconds without a heartbeat after which a run fails",
+        seconds(0.001),
+        300,
+      ),
     )
     .addOption(checked("--grace <s>", "seconds between SIGTERM and SIGKILL", seconds(0), GRACE_S))
     .addOption(
-      oneOf(new Option("--durability <level>", "normal survives a crash of the daemon, full also a power failure"), [
-        "normal",
-        "full",
-      ])
+      oneOf(
+        new Option(
+          "--durability <level>",
+          "normal survives a crash of the daemon, full also a power failure",
+        ),
+        [
+          "normal",
+          "full",
+        ],
+      )
         .default("normal"),
     )
-    .addOption(checked("--max-backlog <size>", "backlog at which a worker is held (SIGSTOP), such as 10G", bytes))
+    .addOption(
+      checked(
+        "--max-backlog <size>",
+        "backlog at which a worker is held (SIGSTOP), such as 10G",
+        bytes,
+      ),
+    )
     .addOption(
       checked(
         "--max-memory <size>",
@@ -365,7 +442,10 @@ export function daemonOptions(
       ),
     )
     .addOption(
-      new Option("--slurm <defaults>", "defaults of metadata.slurm, such as partition=gpu,account=lab"),
+      new Option(
+        "--slurm <defaults>",
+        "defaults of metadata.slurm, such as partition=gpu,account=lab",
+      ),
     )
     .addOption(
       checked(
@@ -379,9 +459,19 @@ export function daemonOptions(
       "authority (PEM) of this daemon's certificate, if the other hosts do not trust it already",
     )
     .addOption(checked("--keep-last <n>", "delete ended runs except the newest n", whole(0)))
-    .addOption(checked("--older-than <age>", "delete runs that ended more than this long ago, such as 30d", age))
     .addOption(
-      checked("--max-disk <size>", "delete the oldest ended runs while all runs use more disk space than this", bytes),
+      checked(
+        "--older-than <age>",
+        "delete runs that ended more than this long ago, such as 30d",
+        age,
+      ),
+    )
+    .addOption(
+      checked(
+        "--max-disk <size>",
+        "delete the oldest ended runs while all runs use more disk space than this",
+        bytes,
+      ),
     )
     .addOption(
       checked(
@@ -406,7 +496,10 @@ export function daemonOptions(
         parseEventKinds,
       ),
     )
-    .option("--notify <file>", "who gets messages, about which runs (JSON; see docs/how-to/messages.md)")
+    .option(
+      "--notify <file>",
+      "who gets messages, about which runs (JSON; see docs/how-to/messages.md)",
+    )
     .addOption(
       oneOf(
         new Option(
@@ -417,13 +510,26 @@ export function daemonOptions(
         AUTHS,
       ).default("user"),
     )
-    .option("--tls-cert <file>", "certificate (PEM) for gRPC and the page; required for non-loopback addresses")
+    .option(
+      "--tls-cert <file>",
+      "certificate (PEM) for gRPC and the page; required for non-loopback addresses",
+    )
     .option("--tls-key <file>", "private key of the certificate (PEM)")
-    .option("--tls-ca <file>", "certificate authority (PEM) that must have signed gRPC clients' certificates")
-    .addOption(oneOf(new Option("--log-level <level>", "minimum log level"), LOG_LEVELS).default("info"))
-    .addOption(oneOf(new Option("--log-format <format>", "log format"), ["json", "text"]).default("json"))
+    .option(
+      "--tls-ca <file>",
+      "certificate authority (PEM) that must have signed gRPC clients' certificates",
+    )
+    .addOption(
+      oneOf(new Option("--log-level <level>", "minimum log level"), LOG_LEVELS).default("info"),
+    )
+    .addOption(
+      oneOf(new Option("--log-format <format>", "log format"), ["json", "text"]).default("json"),
+    )
     .option("--replace", "stop the daemon that uses the state directory, then start")
-    .option("--detach", "start in the background, in a session of its own, and wait until it is ready")
+    .option(
+      "--detach",
+      "start in the background, in a session of its own, and wait until it is ready",
+    )
     .addOption(new Option(DETACHED_OPTION).hideHelp())
     .optionsGroup("Limits (a request that exceeds one fails with RESOURCE_EXHAUSTED):")
     .addOption(bound("maxQueue", "maximum queued runs", whole(0)))
@@ -433,25 +539,59 @@ export function daemonOptions(
     .addOption(bound("maxStreamsPerConnection", "maximum open streams per connection", whole(1)))
     .addOption(bound("maxStreamsPerRun", "maximum open streams per run", whole(1)))
     .addOption(bound("maxPageStreams", "maximum live connections of the page", whole(1)))
-    .addOption(bound("maxConnections", "maximum connections of gRPC, and of the API with TLS", whole(1)))
     .addOption(
-      bound("maxMessageBytes", "maximum size of a request", sizeBetween(64 << 10, BOUNDS.maxMessageBytes.standard)),
+      bound("maxConnections", "maximum connections of gRPC, and of the API with TLS", whole(1)),
+    )
+    .addOption(
+      bound(
+        "maxMessageBytes",
+        "maximum size of a request",
+        sizeBetween(64 << 10, BOUNDS.maxMessageBytes.standard),
+      ),
     )
     .addOption(bound("logLines", "maximum lines per second sent to one reader of a log", whole(1)))
     .addOption(bound("ringSteps", "newest steps kept in memory per run", whole(1)))
-    .addOption(bound("ringBytes", "maximum memory for the newest records of all runs", sizeBetween(1 << 20, Infinity)))
     .addOption(
-      bound("maxUploadBytes", "maximum size of the files that an attempt on a host of its own uploads", bytes),
+      bound(
+        "ringBytes",
+        "maximum memory for the newest records of all runs",
+        sizeBetween(1 << 20, Infinity),
+      ),
     )
-    .addOption(bound("uploadRateBytes", "maximum bytes a second of such an upload", sizeBetween(64 << 10, Infinity)))
-    .addOption(bound("windowBytes", "maximum unacknowledged bytes per proxy", sizeBetween(64 << 10, 1 << 30)))
+    .addOption(
+      bound(
+        "maxUploadBytes",
+        "maximum size of the files that an attempt on a host of its own uploads",
+        bytes,
+      ),
+    )
+    .addOption(
+      bound(
+        "uploadRateBytes",
+        "maximum bytes a second of such an upload",
+        sizeBetween(64 << 10, Infinity),
+      ),
+    )
+    .addOption(
+      bound(
+        "windowBytes",
+        "maximum unacknowledged bytes per proxy",
+        sizeBetween(64 << 10, 1 << 30),
+      ),
+    )
     .addHelpText(
       "after",
       manual({
         examples: [
           ["mosaic daemon", "all GPUs of this host, loopback only, state in ~/.local/state/mosaic"],
-          ["mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --max-disk 2T", "as a service of the host"],
-          ["mosaic daemon --listen unix:/run/mosaic.sock --http none", "for local clients only, without the page"],
+          [
+            "mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --max-disk 2T",
+            "as a service of the host",
+          ],
+          [
+            "mosaic daemon --listen unix:/run/mosaic.sock --http none",
+            "for local clients only, without the page",
+          ],
           ["mosaic daemon --replace", "replace an older daemon; its runs continue"],
           ["mosaic up", "in the background, unless one is running; mosaic down stops it"],
         ],
@@ -481,7 +621,10 @@ export function daemonOptions(
     );
   }
   if (command.args.length > 0) {
-    throw new StartFailure(DAEMON_EXIT.usage, `unexpected argument ${JSON.stringify(command.args[0])}`);
+    throw new StartFailure(
+      DAEMON_EXIT.usage,
+      `unexpected argument ${JSON.stringify(command.args[0])}`,
+    );
   }
   const given = command.opts();
   return {
@@ -495,7 +638,9 @@ export function daemonOptions(
     gpuFree: given.gpuFreeMemory === "off" ? undefined : {
       ...USUAL_FREE,
       ...given.gpuFreeMemory,
-      ignored: String(given.gpuIgnore ?? "").split(",").map((name) => name.trim()).filter((name) => name !== ""),
+      ignored: String(given.gpuIgnore ?? "").split(",").map((name) => name.trim()).filter((name) =>
+        name !== ""
+      ),
     },
     sharing: given.gpuSharing,
     maxRuns: given.maxRuns,
@@ -515,7 +660,10 @@ export function daemonOptions(
     alerts: given.alerts,
     objective: given.objective,
     slurm: given.slurm,
-    advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
+    advertise: {
+      target: given.advertise,
+      ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()),
+    },
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,
     notify: given.notify && absolutePath(given.notify, Deno.cwd()),
@@ -535,7 +683,9 @@ function retentionOf(
   maxBytes?: number,
   maxTelemetryBytes?: number,
 ): RetentionPolicy | undefined {
-  if ([keepLast, olderThanMs, maxBytes, maxTelemetryBytes].every((limit) => limit === undefined)) return undefined;
+  if ([keepLast, olderThanMs, maxBytes, maxTelemetryBytes].every((limit) => limit === undefined)) {
+    return undefined;
+  }
   return {
     ...(maxTelemetryBytes === undefined ? {} : { maxTelemetryBytes }),
     ...(keepLast === undefined ? {} : { keepLast }),

@@ -4,7 +4,10 @@ import { messageOf } from "../../base/errors.ts";
 import { socketPlace } from "../../os/files/socket_path.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
-/** @throws StartFailure (stateUnusable) when its directory cannot be created, or other users can access it */
+/**
+ * @throws StartFailure (stateUnusable) when its directory cannot be created, or other users can
+ * access it
+ */
 export function socketPath(layout: Layout, env: (name: string) => string | undefined): string {
   const { path, directory } = socketPlace(layout.trainer, env);
   if (directory === undefined) return path;

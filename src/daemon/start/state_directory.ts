@@ -2,7 +2,13 @@
 import { messageOf } from "../../base/errors.ts";
 import type { Layout } from "../../base/layout.ts";
 import { installPythonHelper } from "../../os/python_helper.ts";
-import { type PlaceLock, readTextIfThere, removeIfThere, tryLockPlace, writeFileAtomic } from "../../os/files/files.ts";
+import {
+  type PlaceLock,
+  readTextIfThere,
+  removeIfThere,
+  tryLockPlace,
+  writeFileAtomic,
+} from "../../os/files/files.ts";
 import { type ProcessRef, processRef } from "../../os/processes/identity.ts";
 import { signalProcess } from "../../os/processes/signals.ts";
 import { isShortage, troubleOf } from "../../os/processes/shortage.ts";
@@ -15,17 +21,23 @@ const REPLACE_WAIT_MS = 30_000;
 const KILL_WAIT_MS = 5000;
 
 export interface Held {
-  /** Whether the directory is still at its path: otherwise everything below that path is another daemon's. */
+  /**
+   * Whether the directory is still at its path: otherwise everything below that path is another
+   * daemon's.
+   */
   isHere(): boolean;
-  /** Locks again what somebody has removed. @returns false if another daemon has the directory's lock now */
+  /**
+   * Locks again what somebody has removed. @returns false if another daemon has the directory's
+   * lock now
+   */
   renew(): boolean;
   /** Releases the lock. */
   release(): void;
 }
 
 /**
- * Refuses directories in which another user could put files, as ssh does: write access to them gives the rights of the
- * daemon's user.
+ * Refuses directories in which another user could put files, as ssh does: write access to them
+ * gives the rights of the daemon's user.
  * @param uid the daemon's user
  * @throws StartFailure (stateUnusable)
  */
@@ -116,15 +128,20 @@ function lockOf(layout: Layout): PlaceLock | undefined {
 }
 
 /**
- * Asks the daemon that holds the lock to stop, and kills it if it hangs: it serves nobody, and its runs continue in any case.
+ * Asks the daemon that holds the lock to stop, and kills it if it hangs: it serves nobody, and its
+ * runs continue in any case.
  * @returns the lock; without it, a hint that says what a person can do
  */
-async function replaceHolder(layout: Layout, waitMs: number): Promise<{ lock: PlaceLock | undefined; hint: string }> {
+async function replaceHolder(
+  layout: Layout,
+  waitMs: number,
+): Promise<{ lock: PlaceLock | undefined; hint: string }> {
   let deadline = performance.now() + waitMs;
   let signalled: ProcessRef | undefined;
   let killed = false;
   for (;;) {
-    // The holder writes its pid just after taking the lock; until then the file may contain a stale pid.
+    // The holder writes its pid just after taking the lock; until then the file may contain a stale
+    // pid.
     const holder = signalled === undefined ? holderOf(layout) : undefined;
     if (holder !== undefined && signalProcess(holder, "SIGTERM")) signalled = holder;
     const lock = lockOf(layout);
@@ -138,7 +155,8 @@ async function replaceHolder(layout: Layout, waitMs: number): Promise<{ lock: Pl
         return { lock, hint };
       }
       if (killed) {
-        const hint = `It was killed and has not ended yet. Start this one again when process ${signalled.pid} is gone.`;
+        const hint =
+          `It was killed and has not ended yet. Start this one again when process ${signalled.pid} is gone.`;
         return { lock, hint };
       }
       killed = signalProcess(signalled, "SIGKILL");
@@ -154,7 +172,9 @@ function pidIn({ pidFile }: Layout): string | undefined {
   return readTextIfThere(pidFile)?.trim();
 }
 
-/** The lock's holder writes its pid and identity into the file; a pid alone may have been reused. */
+/**
+ * The lock's holder writes its pid and identity into the file; a pid alone may have been reused.
+ */
 function recordHolder({ file }: PlaceLock): void {
   const bytes = new TextEncoder().encode(`${JSON.stringify(processRef(Deno.pid))}\n`);
   // Overwrite in place, which needs no free space.
@@ -172,7 +192,10 @@ function ignoringShortage(write: () => void): void {
   }
 }
 
-/** The lock's file may have been deleted: a daemon that was ready has recorded its pid and identity in a second file. */
+/**
+ * The lock's file may have been deleted: a daemon that was ready has recorded its pid and identity
+ * in a second file.
+ */
 function holderOf(layout: Layout): ProcessRef | undefined {
   return processNamedIn(layout.lockFile) ?? processNamedIn(layout.daemonJson);
 }
@@ -192,6 +215,7 @@ function unusable(layout: Layout, error: unknown): unknown {
   return new StartFailure(
     DAEMON_EXIT.stateUnusable,
     `cannot use the state directory ${layout.stateDir}: ${messageOf(error)}`,
-    troubleOf(error)?.[1] ?? "It must be a directory that the daemon's user can write to, on a disk with free space.",
+    troubleOf(error)?.[1] ??
+      "It must be a directory that the daemon's user can write to, on a disk with free space.",
   );
 }

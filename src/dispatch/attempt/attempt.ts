@@ -1,7 +1,8 @@
 /**
- * One attempt of one run that has, or may have, processes: its state (attempt_state.ts), its progress, its host. It only
- * queries its host; everything else to do is returned to the supervisor as effects. Recovery needs nothing from here: what
- * must outlive the daemon is in the registry and in the run's directory.
+ * One attempt of one run that has, or may have, processes: its state (attempt_state.ts), its
+ * progress, its host. It only queries its host; everything else to do is returned to the supervisor
+ * as effects. Recovery needs nothing from here: what must outlive the daemon is in the registry and
+ * in the run's directory.
  */
 import type { RunPlan } from "../../config/plan.ts";
 import { isShortage } from "../../os/processes/shortage.ts";
@@ -36,9 +37,15 @@ export class Attempt {
   /** undefined: its files are on the daemon's disk. */
   readonly arrivals: Arrivals | undefined;
   readonly backpressure: Backpressure;
-  /** The alert that paused the run; undefined: a person did. Not known after a restart of the daemon. */
+  /**
+   * The alert that paused the run; undefined: a person did. Not known after a restart of the
+   * daemon.
+   */
   pausedBy: string | undefined;
-  /** This daemon has committed the fault; of an earlier one it is not known whether it has signalled the worker itself. */
+  /**
+   * This daemon has committed the fault; of an earlier one it is not known whether it has signalled
+   * the worker itself.
+   */
   faultedHere = false;
   /** ControlStreams on which the worker itself follows its run. */
   listeners = 0;
@@ -73,7 +80,10 @@ export class Attempt {
   get registering(): boolean {
     return this.progress.state === "HANDSHAKE" && this.host.startsProxy;
   }
-  /** Its state changes within a fraction of a second, so it is ticked more often than a running attempt. */
+  /**
+   * Its state changes within a fraction of a second, so it is ticked more often than a running
+   * attempt.
+   */
   get busy(): boolean {
     return this.#state.phase.t !== "running" || this.session === undefined;
   }

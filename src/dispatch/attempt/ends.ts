@@ -60,7 +60,8 @@ export class Ends {
     if (ended.t === "not_started") return this.#startAgain(attempt, now);
     const row = this.#options.registry.require(attempt.runId);
     const leftOut = planIfReadable(row.configJson)?.leftOut;
-    const report = ended.report && { ...ended.report, byItself: attempt.faultedHere && ended.report.byItself === true };
+    const report = ended.report &&
+      { ...ended.report, byItself: attempt.faultedHere && ended.report.byItself === true };
     return this.#end(
       attempt,
       row,
@@ -69,7 +70,10 @@ export class Ends {
     );
   }
 
-  /** The next attempt of a failed run if an earlier daemon has not begun it; undefined when none is due. */
+  /**
+   * The next attempt of a failed run if an earlier daemon has not begun it; undefined when none is
+   * due.
+   */
   restart(row: RunRow): RunRow | undefined {
     const next = this.#nextAttempt(row, planOf(row.configJson));
     return next === undefined ? undefined : this.#again(row, next);
@@ -93,7 +97,9 @@ export class Ends {
     const directory = layout.runDir(row.baseDir, row.runId);
     const placeOf = (path: string, attempt: number) => {
       const here = uploadedTo(directory, row, attempt, path) ?? path;
-      return (attempt > dropped || !isDropped(directory, here)) && !isEmptyFile(here) ? here : undefined;
+      return (attempt > dropped || !isDropped(directory, here)) && !isEmptyFile(here)
+        ? here
+        : undefined;
     };
     return newestCheckpoint(telemetry, row.runId, reset?.attempt ?? 1, placeOf);
   }
@@ -103,8 +109,14 @@ export class Ends {
     const { runId, files } = attempt;
     const freeSpace = freeSpaceOf(files.directory);
     if (!freeSpace.enough) {
-      log.warn({ run_id: runId, attempt: attempt.attempt }, "nothing was started: the disk is full");
-      return registry.apply(runId, { type: "requeued", reason: freeSpaceText(files.directory, freeSpace) });
+      log.warn(
+        { run_id: runId, attempt: attempt.attempt },
+        "nothing was started: the disk is full",
+      );
+      return registry.apply(runId, {
+        type: "requeued",
+        reason: freeSpaceText(files.directory, freeSpace),
+      });
     }
     const key = `${runId}/${attempt.attempt}`;
     const failures = (this.#startFailures.get(key) ?? 0) + 1;
@@ -117,9 +129,17 @@ export class Ends {
         ? `See ${logs.join(" and ")}.`
         : attempt.host.withoutLog?.() ?? "It has left no log.";
       const patch = { hint };
-      return this.#end(attempt, registry.require(runId), () => ({ event: { type: "failed", reason }, patch }), now);
+      return this.#end(
+        attempt,
+        registry.require(runId),
+        () => ({ event: { type: "failed", reason }, patch }),
+        now,
+      );
     }
-    log.warn({ run_id: runId, attempt: attempt.attempt, failures }, "nothing was started; the attempt starts again");
+    log.warn(
+      { run_id: runId, attempt: attempt.attempt, failures },
+      "nothing was started; the attempt starts again",
+    );
     const notBefore = Date.now() + 500 * 2 ** failures;
     return registry.apply(runId, { type: "requeued", reason: "not started" }, { notBefore });
   }
@@ -139,49 +159,81 @@ export class Ends {
     const { runId, plan, progress } = attempt;
     const row = registry.apply(runId, event, patch, (ended) => {
       const endEvent = endedEvent(ended, telemetry.summary(runId), progress.clock.used(now));
-      return this.#nextAttempt(ended, plan) === undefined ? endEvent : { ...endEvent, kind: "faulted" };
+      return this.#nextAttempt(ended, plan) === undefined
+        ? endEvent
+        : { ...endEvent, kind: "faulted" };
     });
     this.#startFailures.delete(`${runId}/${attempt.attempt}`);
-    log.info({ run_id: runId, attempt: attempt.attempt, state: row.state, reason: row.reason }, "run has ended");
+    log.info(
+      { run_id: runId, attempt: attempt.attempt, state: row.state, reason: row.reason },
+      "run has ended",
+    );
     this.#options.children.end(row);
     onEnded(row, plan);
     return row;
   }
 
   /** Why and when a failed run gets another attempt: after a reset, or by its restart policy. */
-  #nextAttempt(row: RunRow, plan: RunPlan, checkpoint = () => this.checkpointOf(row, plan)): NextAttempt | undefined {
+  #nextAttempt(
+    row: RunRow,
+    plan: RunPlan,
+    checkpoint = () => this.checkpointOf(row, plan),
+  ): NextAttempt | undefined {
     if (row.state !== "FAULTED") return undefined;
-    if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
+    if (row.faultRequested === "reset") {
+      return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
+    }
     if (row.faultRequested === PREEMPTED) {
       return { reason: PREEMPTED, delayMs: 0, resumeFrom: checkpoint() ?? row.resumeFrom };
     }
     const reason = row.reason ?? "";
-    const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
+    const delayMs = restartDelay(plan, {
+      attempt: row.attempt,
+      maxAttempts: row.maxAttempts,
+      reason,
+    });
     if (delayMs === undefined) return undefined;
     return { reason, delayMs, resumeFrom: checkpoint() ?? row.resumeFrom };
   }
 
   #again(row: RunRow, { reason, delayMs, resumeFrom }: NextAttempt): RunRow {
     const { registry, log, placeFor } = this.#options;
-    log.info({ run_id: row.runId, attempt: row.attempt + 1, delay_ms: delayMs, reason }, "another attempt follows");
+    log.info(
+      { run_id: row.runId, attempt: row.attempt + 1, delay_ms: delayMs, reason },
+      "another attempt follows",
+    );
     return registry.apply(row.runId, { type: "retry", reason }, {
       notBefore: delayMs === 0 ? null : Date.now() + delayMs,
       resumeFrom,
       // An attempt that gave way to another run does not count.
-      maxAttempts: Math.max(row.maxAttempts + (row.faultRequested === PREEMPTED ? 1 : 0), row.attempt + 1),
+      maxAttempts: Math.max(
+        row.maxAttempts + (row.faultRequested === PREEMPTED ? 1 : 0),
+        row.attempt + 1,
+      ),
     }, (waiting) => queuedEvent(waiting, placeFor(waiting.priority)));
   }
 }
 
-/** Local path of a checkpoint that a worker has saved on another disk; undefined if it was not uploaded. */
-function uploadedTo(directory: string, row: RunRow, attempt: number, path: string): string | undefined {
+/**
+ * Local path of a checkpoint that a worker has saved on another disk; undefined if it was not
+ * uploaded.
+ */
+function uploadedTo(
+  directory: string,
+  row: RunRow,
+  attempt: number,
+  path: string,
+): string | undefined {
   if (!path.startsWith("/") || path.startsWith(`${directory}/`)) return undefined;
   const inner = withinRun(row.runId, attempt, path);
   const stored = inner && storedPath(row.workerId, attempt, inner);
   return stored && `${directory}/${stored}`;
 }
 
-/** An empty checkpoint: its attempt died while writing, or the disk was full. A path of another host is not checked. */
+/**
+ * An empty checkpoint: its attempt died while writing, or the disk was full. A path of another host
+ * is not checked.
+ */
 function isEmptyFile(path: string): boolean {
   if (!path.startsWith("/")) return false;
   try {

@@ -1,4 +1,7 @@
-/** Performs the effects of attempts: writes to the registry, messages to proxies, process control by their host. */
+/**
+ * Performs the effects of attempts: writes to the registry, messages to proxies, process control by
+ * their host.
+ */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ProcessRef } from "../../os/processes/identity.ts";
@@ -79,7 +82,9 @@ export class Performer {
       case "wake":
         return ticker.within(BUSY_TICK_MS);
       case "tick_soon":
-        return queueMicrotask(() => this.guarded(attempt, () => this.perform(supervised, attempt.tick(clock()))));
+        return queueMicrotask(() =>
+          this.guarded(attempt, () => this.perform(supervised, attempt.tick(clock())))
+        );
     }
   }
 
@@ -111,8 +116,12 @@ export class Performer {
     try {
       registry.update(attempt.runId, { proxy: process ?? null });
     } catch (error) {
-      // Needed only by a daemon that starts before the proxy has connected; the attempt's lock shows the proxy as well.
-      log.warn({ ...about, error: messageOf(error) }, "the proxy could not be written to the registry");
+      // Needed only by a daemon that starts before the proxy has connected; the attempt's lock
+      // shows the proxy as well.
+      log.warn(
+        { ...about, error: messageOf(error) },
+        "the proxy could not be written to the registry",
+      );
     }
   }
 
@@ -126,7 +135,10 @@ export class Performer {
     try {
       attempt.arrivals?.ended();
     } catch (error) {
-      this.#options.log.warn({ run_id: runId, error: messageOf(error) }, "incomplete uploads could not be removed");
+      this.#options.log.warn(
+        { run_id: runId, error: messageOf(error) },
+        "incomplete uploads could not be removed",
+      );
     }
     const row = ends.commit(attempt, phase.ended, clock(), () => intake.entries.failed());
     runs.delete(runId);
@@ -151,8 +163,8 @@ export class Performer {
   }
 
   /**
-   * Enters the alerts of broken rules, and performs their actions. @throws what keeps an alert from being recorded: the
-   * others stay due
+   * Enters the alerts of broken rules, and performs their actions. @throws what keeps an alert from
+   * being recorded: the others stay due
    */
   alert(supervised: Supervised): void {
     const { registry, log, graceMs, clock } = this.#options;
@@ -161,7 +173,10 @@ export class Performer {
     for (; due.length > 0; due.shift()) {
       const { rule, what } = due[0]!;
       registry.appendEvent(runId, "alert", { alert: rule.name, what, then: rule.then });
-      log.warn({ run_id: runId, attempt: attempt.attempt, alert: rule.name, then: rule.then }, what);
+      log.warn(
+        { run_id: runId, attempt: attempt.attempt, alert: rule.name, then: rule.then },
+        what,
+      );
       if (rule.then === "pause") {
         registry.update(runId, { pauseRequested: true });
         attempt.pausedBy = `alert: ${what}`;
@@ -207,7 +222,10 @@ export class Performer {
     return this.#options.registry.require(runId);
   }
 
-  /** Logs an error that keeps a run from being supervised, once, and leaves the work to the next tick. */
+  /**
+   * Logs an error that keeps a run from being supervised, once, and leaves the work to the next
+   * tick.
+   */
   guarded({ runId }: Attempt, work: () => void): void {
     try {
       work();
@@ -216,7 +234,10 @@ export class Performer {
       // For example a full disk: nothing was committed.
       const trouble = messageOf(error);
       if (this.#troubles.get(runId) !== trouble) {
-        this.#options.log.error({ run_id: runId, error: trouble }, "run could not be supervised; trying again");
+        this.#options.log.error(
+          { run_id: runId, error: trouble },
+          "run could not be supervised; trying again",
+        );
       }
       this.#troubles.set(runId, trouble);
     }

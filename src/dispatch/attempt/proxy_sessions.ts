@@ -6,7 +6,8 @@ import type { Attempt } from "./attempt.ts";
 import { companyOf } from "./state/neighbours.ts";
 import { Session, type SessionOptions } from "./session.ts";
 
-const CURSOR_DAMAGED = "how far the files of this attempt are stored is damaged: only its output is read. When the " +
+const CURSOR_DAMAGED =
+  "how far the files of this attempt are stored is damaged: only its output is read. When the " +
   "attempt has ended, stop the daemon and run mosaic doctor --repair, which reads the files";
 
 export class ProxySessions {
@@ -33,7 +34,9 @@ export class ProxySessions {
     const others = this.#others(attempt);
     const cwdOf = ({ plan }: Attempt) => plan.worker.cwd;
     const cursors = telemetry.sourceCursors(row.runId, row.attempt);
-    if (cursors === undefined) log.error({ run_id: row.runId, attempt: row.attempt }, CURSOR_DAMAGED);
+    if (cursors === undefined) {
+      log.error({ run_id: row.runId, attempt: row.attempt }, CURSOR_DAMAGED);
+    }
     const session = new Session(this.#options, row.runId, {
       position,
       control: performer.desired(attempt),
@@ -52,20 +55,35 @@ export class ProxySessions {
     return session;
   }
 
-  /** The attempt of a hello. @throws MosaicError `unavailable`, `failed_precondition` when it needs no proxy */
+  /**
+   * The attempt of a hello. @throws MosaicError `unavailable`, `failed_precondition` when it needs
+   * no proxy
+   */
   #called(hello: ProxyHello) {
     const supervised = this.#options.runs.get(hello.runId);
     const row = this.#options.registry.require(hello.runId);
     if (supervised === undefined) {
       // The attempt's recovery still waits for free space.
       if (RUNNING_STATES.includes(row.state)) {
-        throw new MosaicError("unavailable", `run ${row.runId} is not recovered yet by this daemon`);
+        throw new MosaicError(
+          "unavailable",
+          `run ${row.runId} is not recovered yet by this daemon`,
+        );
       }
-      throw new MosaicError("failed_precondition", `run ${row.runId} is ${row.state}: no proxy can serve it`);
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${row.runId} is ${row.state}: no proxy can serve it`,
+      );
     }
     const { phase } = supervised.attempt.state;
-    if (isEnded(row.state) || row.attempt !== hello.attempt || phase.t === "exited" || phase.t === "ended") {
-      throw new MosaicError("failed_precondition", `attempt ${hello.attempt} of run ${row.runId} has ended`);
+    if (
+      isEnded(row.state) || row.attempt !== hello.attempt || phase.t === "exited" ||
+      phase.t === "ended"
+    ) {
+      throw new MosaicError(
+        "failed_precondition",
+        `attempt ${hello.attempt} of run ${row.runId} has ended`,
+      );
     }
     return { supervised, row };
   }

@@ -1,6 +1,7 @@
 /**
- * Handles what a connected proxy sends: batches, files, heartbeats, applied control, the exit. Each report first checks
- * that this is still the run's current proxy, and throws `aborted` when another has replaced it.
+ * Handles what a connected proxy sends: batches, files, heartbeats, applied control, the exit. Each
+ * report first checks that this is still the run's current proxy, and throws `aborted` when another
+ * has replaced it.
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -44,7 +45,8 @@ export class Session implements ProxySession {
   readonly #uploads: Uploads | undefined;
   #position: number;
   /**
-   * Journal bytes that were written before this connection's first batch: reading them says nothing about the current rate.
+   * Journal bytes that were written before this connection's first batch: reading them says nothing
+   * about the current rate.
    */
   #writtenBefore: number | undefined;
 
@@ -80,7 +82,11 @@ export class Session implements ProxySession {
     return this.#position = await this.#store(delivered, journalSize, samples);
   }
 
-  async #store(delivered: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number> {
+  async #store(
+    delivered: IngestBatch,
+    journalSize: number,
+    samples: BatchSamples,
+  ): Promise<number> {
     const { runs, performer, clock } = this.#options;
     const supervised = this.#current();
     const { attempt, intake } = supervised;
@@ -93,7 +99,9 @@ export class Session implements ProxySession {
       if (batch.to > batch.from) attempt.host.proxyDelivered();
       attempt.progress.delivered(result.steps, batch.to <= this.#writtenBefore, now);
       if (result.events.length > 0) this.#metricStepReached(attempt, now);
-      if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
+      if (result.events.some(({ kind }) => kind === "heartbeat")) {
+        attempt.progress.clock.workerBeat();
+      }
       supervised.alerts.recorded({ ...batch, events: result.events });
       intake.enterEvents(result);
       attempt.progress.tells(result.events);
@@ -118,7 +126,9 @@ export class Session implements ProxySession {
     const supervised = this.#current();
     const { attempt, intake } = supervised;
     const file = received.source?.name;
-    const within = file === undefined ? undefined : this.#options.children.runOf(attempt.runId, attempt.attempt, file);
+    const within = file === undefined
+      ? undefined
+      : this.#options.children.runOf(attempt.runId, attempt.attempt, file);
     const announced = intake.withoutAnnounced(received);
     const delivered = within === undefined ? announced : { ...announced, within };
     this.#options.children.expectTrials(within ?? attempt.runId, delivered.events);
@@ -139,7 +149,10 @@ export class Session implements ProxySession {
       this.#metricStepReached(attempt, clock());
     }
     if (runs.get(attempt.runId) !== supervised) return;
-    if (delivered.episodes.length > 0 || delivered.events.some(({ kind }) => !kind.startsWith("source_"))) {
+    if (
+      delivered.episodes.length > 0 ||
+      delivered.events.some(({ kind }) => !kind.startsWith("source_"))
+    ) {
       performer.active(attempt);
       attempt.progress.clock.output(clock());
     }
@@ -155,7 +168,10 @@ export class Session implements ProxySession {
 
   async file(chunk: Chunk): Promise<ChunkAnswer> {
     if (this.#uploads === undefined) {
-      throw new MosaicError("failed_precondition", "no files were asked for: the run's files are on the daemon's disk");
+      throw new MosaicError(
+        "failed_precondition",
+        "no files were asked for: the run's files are on the daemon's disk",
+      );
     }
     const { attempt } = this.#current();
     const answer = await attempt.arrivals!.take(this.#uploads, chunk);
@@ -182,12 +198,18 @@ export class Session implements ProxySession {
     const { performer } = this.#options;
     const { attempt } = this.#current();
     performer.alive(attempt);
-    const byPolicy = attempt.backpressure.hold.paused ? "backpressure" : attempt.pausedBy ?? "by request";
+    const byPolicy = attempt.backpressure.hold.paused
+      ? "backpressure"
+      : attempt.pausedBy ?? "by request";
     const reason = applied.selfPaused === "" ? byPolicy : applied.selfPaused;
     const paused = applied.paused || applied.selfPaused !== "";
     const { state } = performer.row(attempt);
     if (paused && (state === "READY" || state === "EXECUTING")) {
-      performer.apply(attempt, { type: "pause", reason }, () => ({ kind: "paused", data: { reason } }));
+      performer.apply(
+        attempt,
+        { type: "pause", reason },
+        () => ({ kind: "paused", data: { reason } }),
+      );
     } else if (!paused && state === "PAUSED") {
       performer.apply(attempt, { type: "resume" }, () => ({ kind: "resumed", data: {} }));
     }
@@ -219,7 +241,10 @@ export class Session implements ProxySession {
     intake.entries.enterWaiting();
     const { code, signal, lost } = report;
     if (signal !== "" || code !== 0) {
-      log.info({ run_id: attempt.runId, attempt: attempt.attempt, code, signal, lost }, "worker has ended");
+      log.info(
+        { run_id: attempt.runId, attempt: attempt.attempt, code, signal, lost },
+        "worker has ended",
+      );
     }
     performer.perform(supervised, attempt.exit(report, clock()));
   }

@@ -1,6 +1,6 @@
 /**
- * All attempts that have, or may have, processes. Calls go one way: adapters and core → supervisor → attempt. An attempt
- * returns effects; performer.ts performs them.
+ * All attempts that have, or may have, processes. Calls go one way: adapters and core → supervisor
+ * → attempt. An attempt returns effects; performer.ts performs them.
  */
 import { ChildRuns } from "./records/child_runs.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "./state/connected_proxy.ts";
@@ -30,7 +30,10 @@ import { Ticker } from "./ticker.ts";
 
 /** Interval of ticks while all runs have a connected proxy. */
 const CALM_TICK_MS = 1000;
-/** If a tick is later than this, the daemon was not running: the host was suspended, or the process was stopped. */
+/**
+ * If a tick is later than this, the daemon was not running: the host was suspended, or the process
+ * was stopped.
+ */
 const UNHEARD_MS = 5000;
 /** Interval of searches for new files in the directories of running runs. */
 const FILES_MS = 10_000;
@@ -107,7 +110,9 @@ export class Supervisor {
   }
   /** The runs that count. */
   idsHere(): string[] {
-    return [...this.#runs].filter(([, { attempt }]) => !attempt.host.elsewhere).map(([runId]) => runId);
+    return [...this.#runs].filter(([, { attempt }]) => !attempt.host.elsewhere).map(([runId]) =>
+      runId
+    );
   }
   /** Runs whose proxy was started here and has not registered yet. */
   get registering(): number {
@@ -116,7 +121,8 @@ export class Supervisor {
     return count;
   }
 
-  // ------------------------------------------------------------------------------------------- beginning and closing
+  // -------------------------------------------------------------------------------------------
+  // beginning and closing
 
   /** Supervises an attempt whose proxy was just started. */
   started(row: RunRow, plan: RunPlan, process: ProcessRef | undefined, stepsBefore: number): void {
@@ -124,7 +130,9 @@ export class Supervisor {
     attempt.host.proxyStarted(process, this.#clock());
   }
 
-  /** Recovers an attempt that an earlier daemon has left; does nothing if it is already supervised. */
+  /**
+   * Recovers an attempt that an earlier daemon has left; does nothing if it is already supervised.
+   */
   adopt(row: RunRow): void {
     if (this.#runs.has(row.runId)) return;
     const { registry, graceSeconds } = this.#options;
@@ -135,10 +143,18 @@ export class Supervisor {
     });
     try {
       supervised.intake.entries.enterMissed();
-      const { value: told } = eventsFromNewest(this.#options.telemetry, row.runId, [PROGRESS_KIND], row.attempt).next();
+      const { value: told } = eventsFromNewest(
+        this.#options.telemetry,
+        row.runId,
+        [PROGRESS_KIND],
+        row.attempt,
+      ).next();
       if (told !== undefined) supervised.attempt.progress.tells([told]);
       if (row.cancelRequestedAt !== null || row.faultRequested !== null) {
-        this.#performer.perform(supervised, supervised.attempt.stop(graceSeconds * 1000, this.#clock()));
+        this.#performer.perform(
+          supervised,
+          supervised.attempt.stop(graceSeconds * 1000, this.#clock()),
+        );
       }
     } catch (error) {
       // Recover all or nothing: it is retried, or quarantined.
@@ -177,7 +193,9 @@ export class Supervisor {
     const now = this.#clock();
     const host = hostOf(plan);
     const attemptHost = host.attempt(row, { plan, files, now, absenceMs: known.absenceMs });
-    const arrivals = attemptHost.uploads ? new Arrivals(row, { ...this.#options, files }) : undefined;
+    const arrivals = attemptHost.uploads
+      ? new Arrivals(row, { ...this.#options, files })
+      : undefined;
     const attempt = new Attempt(row, {
       plan,
       files,
@@ -197,7 +215,9 @@ export class Supervisor {
     const supervised = {
       attempt,
       intake: this.#intakeOf(row, plan, files, namesFile),
-      alerts: new Alerts(...alertsOf(registry, row, [...plan.alerts, ...this.#options.alerts ?? []])),
+      alerts: new Alerts(
+        ...alertsOf(registry, row, [...plan.alerts, ...this.#options.alerts ?? []]),
+      ),
     };
     // Without runs there are no ticks.
     if (this.#runs.size === 0) this.#tickedAt = now;
@@ -213,8 +233,18 @@ export class Supervisor {
     namesFile: (event: { kind: string; dataJson: string }) => void,
   ): Intake {
     const { registry, telemetry, log } = this.#options;
-    const entries = new EventEntries(row.runId, row.attempt, { registry, telemetry, log, namesFile });
-    return new Intake(row, { telemetry, log, entries, directories: [files.directory, plan.worker.cwd] });
+    const entries = new EventEntries(row.runId, row.attempt, {
+      registry,
+      telemetry,
+      log,
+      namesFile,
+    });
+    return new Intake(row, {
+      telemetry,
+      log,
+      entries,
+      directories: [files.directory, plan.worker.cwd],
+    });
   }
 
   /** Stores what a file of an ended run has, which somebody has named after the end. */
@@ -225,7 +255,12 @@ export class Supervisor {
     { cursor: { name, label, state, serial }, episodes, events }: NonNullable<NamedLine["batch"]>,
   ): Promise<void> {
     const { children } = this;
-    const intake = this.#intakeOf(row, plan, files, (event) => this.#options.onFileNamed(row, event));
+    const intake = this.#intakeOf(
+      row,
+      plan,
+      files,
+      (event) => this.#options.onFileNamed(row, event),
+    );
     const within = children.runOf(row.runId, row.attempt, name);
     children.expectTrials(within ?? row.runId, events);
     const { result } = await intake.store({
@@ -235,7 +270,10 @@ export class Supervisor {
       ...{ otherLines: 0, malformedLines: 0, violations: {} },
     });
     if (result.type === "gap") {
-      throw new MosaicError("aborted", `${name} has been read by another call: ${result.position} batches are stored`);
+      throw new MosaicError(
+        "aborted",
+        `${name} has been read by another call: ${result.position} batches are stored`,
+      );
     }
     if (result.type === "stored") intake.enterEvents(result);
     children.makeTrials(within ?? row.runId, events);
@@ -254,7 +292,8 @@ export class Supervisor {
     };
   }
 
-  // ------------------------------------------------------------------------------------------- proxies and workers
+  // -------------------------------------------------------------------------------------------
+  // proxies and workers
 
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     if (this.#closed) throw new MosaicError("unavailable", "the daemon is stopping");
@@ -286,17 +325,26 @@ export class Supervisor {
   }
 
   /** What the run's processes and GPUs used just now. */
-  sampled(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+  sampled(
+    runId: string,
+    attempt: number,
+    points: readonly (readonly [name: string, value: number])[],
+  ): void {
     const supervised = this.#runs.get(runId);
-    if (supervised?.attempt.attempt !== attempt || supervised.attempt.state.phase.t !== "running") return;
+    if (supervised?.attempt.attempt !== attempt || supervised.attempt.state.phase.t !== "running") {
+      return;
+    }
     if (supervised.attempt.progress.state === "PAUSED") supervised.alerts.held();
     else supervised.alerts.sampled(points, this.#clock());
     this.#performer.guarded(supervised.attempt, () => this.#performer.alert(supervised));
   }
 
-  // ------------------------------------------------------------------------------------------------------- control
+  // -------------------------------------------------------------------------------------------------------
+  // control
 
-  /** Stops the worker's process group. The run's end depends on what was requested in the registry. */
+  /**
+   * Stops the worker's process group. The run's end depends on what was requested in the registry.
+   */
   stop(runId: string, graceMs: number): void {
     const supervised = this.#supervised(runId);
     this.#performer.perform(supervised, supervised.attempt.stop(graceMs, this.#clock()));
@@ -328,7 +376,8 @@ export class Supervisor {
     this.sendControl(runId);
   }
 
-  // ---------------------------------------------------------------------------------------------------------- ends
+  // ----------------------------------------------------------------------------------------------------------
+  // ends
 
   /** Begins another attempt of a failed run, if one is due and no daemon has begun it. */
   restartIfDue(row: RunRow): void {
@@ -346,7 +395,8 @@ export class Supervisor {
     return this.#ends.checkpointOf(row, planOf(row.configJson));
   }
 
-  // --------------------------------------------------------------------------------------------------------- ticks
+  // ---------------------------------------------------------------------------------------------------------
+  // ticks
 
   /** Supervises each run once; called by a timer while there are runs. */
   tick(): void {
@@ -371,7 +421,10 @@ export class Supervisor {
     if (this.#runs.size > 0) this.#ticker.within(busy ? BUSY_TICK_MS : CALM_TICK_MS);
   }
 
-  /** While this process did not run, proxies waited for it; their messages arrive only after this tick. */
+  /**
+   * While this process did not run, proxies waited for it; their messages arrive only after this
+   * tick.
+   */
   #afterSilence(now: number): void {
     const unheard = now - this.#tickedAt;
     this.#tickedAt = now;
@@ -405,16 +458,25 @@ export class Supervisor {
   #supervised(runId: string): Supervised {
     const supervised = this.#runs.get(runId);
     if (supervised !== undefined) return supervised;
-    throw new MosaicError("failed_precondition", `run ${runId} has no processes that this daemon supervises`);
+    throw new MosaicError(
+      "failed_precondition",
+      `run ${runId} has no processes that this daemon supervises`,
+    );
   }
 }
 
 /** The rules, and the names of those that have already alerted in this attempt. */
-function alertsOf(registry: Registry, row: RunRow, rules: readonly AlertRule[]): [readonly AlertRule[], Set<string>] {
+function alertsOf(
+  registry: Registry,
+  row: RunRow,
+  rules: readonly AlertRule[],
+): [readonly AlertRule[], Set<string>] {
   const alerted = new Set<string>();
   if (rules.length > 0) {
     // A rule alerts once per attempt, so there are few.
-    for (const event of registry.eventsSince(0, { runId: row.runId, kinds: ["alert"], limit: 10_000 })) {
+    for (
+      const event of registry.eventsSince(0, { runId: row.runId, kinds: ["alert"], limit: 10_000 })
+    ) {
       if (event.attempt === row.attempt) alerted.add(String(JSON.parse(event.dataJson).alert));
     }
   }

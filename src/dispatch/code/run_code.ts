@@ -1,4 +1,7 @@
-/** Stores and reads what ran. The records come from clients and proxies: their form is checked, their content is shown as theirs. */
+/**
+ * Stores and reads what ran. The records come from clients and proxies: their form is checked,
+ * their content is shown as theirs.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import { zlib } from "../../base/node_modules.ts";
 import { changedWords, changesSince } from "../../provenance/changes.ts";
@@ -38,7 +41,10 @@ export async function recordCode(registry: Registry, record: CodeToRecord): Prom
     );
   }
   if (diff.length > MOST_DIFF_BYTES + DIFF_SLACK) {
-    throw new MosaicError("invalid_argument", `diff has ${diff.length} bytes; at most ${MOST_DIFF_BYTES} are stored`);
+    throw new MosaicError(
+      "invalid_argument",
+      `diff has ${diff.length} bytes; at most ${MOST_DIFF_BYTES} are stored`,
+    );
   }
   const { checkedCode, checkedEnvironment } = await import("../../provenance/code_record.ts");
   const code = checkedCode(codeJson);
@@ -47,7 +53,12 @@ export async function recordCode(registry: Registry, record: CodeToRecord): Prom
     compressed(new TextEncoder().encode(JSON.stringify(environment))),
     diff.length === 0 ? diff : compressed(diff),
   ]);
-  const stored = { attempt, codeJson: JSON.stringify(code), environment: environmentBody, diff: diffBody };
+  const stored = {
+    attempt,
+    codeJson: JSON.stringify(code),
+    environment: environmentBody,
+    diff: diffBody,
+  };
   // The run may have been deleted meanwhile.
   registry.recordCode(runId, stored, changeOf);
 }
@@ -56,7 +67,10 @@ function changeOf(records: readonly CodeRow[]): { text: string; files: string[] 
   const [first, ...others] = records;
   const newest = others.at(-1);
   if (first?.attempt !== 0 || newest === undefined) return { text: "", files: [] };
-  const files = changesSince(JSON.parse(first.codeJson) as CodeRecord, JSON.parse(newest.codeJson) as CodeRecord);
+  const files = changesSince(
+    JSON.parse(first.codeJson) as CodeRecord,
+    JSON.parse(newest.codeJson) as CodeRecord,
+  );
   return { text: changedWords(files), files };
 }
 
@@ -70,7 +84,9 @@ export function recordedCode(runs: RunReader, runId: string, diffs: boolean): Re
 }
 
 /** The same, read: for readers in this process. */
-export function readCode({ attempt, at, codeJson, environmentJson, diff }: RecordedCode): AttemptsCode {
+export function readCode(
+  { attempt, at, codeJson, environmentJson, diff }: RecordedCode,
+): AttemptsCode {
   return {
     ...{ attempt, at, diff },
     code: JSON.parse(codeJson) as CodeRecord,
@@ -88,6 +104,9 @@ function textOf(runs: RunReader, hash: string, most: number): Uint8Array {
 /** On another thread. */
 function compressed(bytes: Uint8Array): Promise<Uint8Array> {
   return new Promise((resolve, reject) =>
-    zlib().zstdCompress(bytes, (error, body) => error ? reject(error) : resolve(new Uint8Array(body)))
+    zlib().zstdCompress(
+      bytes,
+      (error, body) => error ? reject(error) : resolve(new Uint8Array(body)),
+    )
   );
 }

@@ -1,4 +1,7 @@
-/** What a daemon does before it starts runs: it recovers the runs of an earlier daemon, and ends orphans. */
+/**
+ * What a daemon does before it starts runs: it recovers the runs of an earlier daemon, and ends
+ * orphans.
+ */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { parametersOf } from "../../config/parameters.ts";
@@ -41,7 +44,10 @@ export class Boot {
     this.#options = options;
   }
 
-  /** Recovers runs and GPU slots, and retries what cannot be recovered yet. Call it before proxies can connect. */
+  /**
+   * Recovers runs and GPU slots, and retries what cannot be recovered yet. Call it before proxies
+   * can connect.
+   */
   recover(): void {
     const { registry, log, gpus, dispatcher, recovery, supervisor } = this.#options;
     recovery.do({
@@ -58,7 +64,9 @@ export class Boot {
         quarantine: (why) => this.#quarantine(runId, why),
       });
     }
-    if (supervisor.size > 0) log.info({ runs: supervisor.size }, "runs of an earlier daemon recovered");
+    if (supervisor.size > 0) {
+      log.info({ runs: supervisor.size }, "runs of an earlier daemon recovered");
+    }
   }
 
   /** Call it when clients and proxies can connect, before runs are dispatched. */
@@ -74,14 +82,21 @@ export class Boot {
     });
     this.#options.recovery.do({ what: "deletions", work: () => this.#options.cleanup.resume() });
     for (const runId of this.#restartable()) {
-      this.#options.recovery.do({ what: "the next attempt", runId, work: () => this.#restart(runId) });
+      this.#options.recovery.do({
+        what: "the next attempt",
+        runId,
+        work: () => this.#restart(runId),
+      });
     }
   }
 
   /** Parameters of runs that an earlier version entered. */
   async #readDueParameters(): Promise<void> {
     const { registry } = this.#options;
-    while (!this.#closed && registry.readDueParameters(RUNS_AT_ONCE, (json) => parametersOf(json).parameters) > 0) {
+    while (
+      !this.#closed &&
+      registry.readDueParameters(RUNS_AT_ONCE, (json) => parametersOf(json).parameters) > 0
+    ) {
       await yieldToOthers();
     }
   }
@@ -98,7 +113,8 @@ export class Boot {
       const page = this.#options.registry.list({ states: ["FAULTED"] }, { limit: 1000, token });
       for (const { runId, attempt, maxAttempts, faultRequested, damaged } of page.runs) {
         if (
-          (attempt < maxAttempts || faultRequested === "reset" || faultRequested === PREEMPTED) && damaged.length === 0
+          (attempt < maxAttempts || faultRequested === "reset" || faultRequested === PREEMPTED) &&
+          damaged.length === 0
         ) yield runId;
       }
       token = page.nextToken;
@@ -112,7 +128,9 @@ export class Boot {
     if (row !== undefined && !cleanup.isDeleting(runId)) supervisor.restartIfDue(row);
   }
 
-  /** Reads the run again: while this waited, somebody may have cancelled it, and so recovered it. */
+  /**
+   * Reads the run again: while this waited, somebody may have cancelled it, and so recovered it.
+   */
   #recoverRun(runId: string): void {
     const { registry, control, placer } = this.#options;
     const row = registry.get(runId);
@@ -122,7 +140,10 @@ export class Boot {
     else if (row.cancelRequestedAt !== null && !placer.isPlaced(row)) control.cancelWaiting(row);
   }
 
-  /** A run that cannot be supervised is FAULTED; its proxy is refused at its hello, and its group is ended. */
+  /**
+   * A run that cannot be supervised is FAULTED; its proxy is refused at its hello, and its group is
+   * ended.
+   */
   #quarantine(runId: string, why: unknown): void {
     const { registry, dispatcher } = this.#options;
     const reason = `recovery_failed: ${messageOf(why)}`;
@@ -138,7 +159,8 @@ export class Boot {
   #endOrphans(): void {
     const { registry, host, recovery, supervisor } = this.#options;
     host.endOrphans({
-      supervised: (runId) => recovery.waits(runId) ? registry.get(runId)?.attempt : supervisor.get(runId)?.attempt,
+      supervised: (runId) =>
+        recovery.waits(runId) ? registry.get(runId)?.attempt : supervisor.get(runId)?.attempt,
       isKnown: (runId) => registry.known(runId) !== undefined,
     });
   }

@@ -1,8 +1,8 @@
 /**
- * Recovery at the start of a daemon, in tasks (the host's GPU slots, the runs of an earlier daemon). A failing task does not
- * keep the daemon from starting: a task without free space is retried until it succeeds; one that fails for good is
- * quarantined.
- * A pending task blocks only what depends on it: no GPU is assigned before the host's slots are entered, and a run with
+ * Recovery at the start of a daemon, in tasks (the host's GPU slots, the runs of an earlier
+ * daemon). A failing task does not keep the daemon from starting: a task without free space is
+ * retried until it succeeds; one that fails for good is quarantined. A pending task blocks only
+ * what depends on it: no GPU is assigned before the host's slots are entered, and a run with
  * processes counts as running. (The slots that it holds are in the registry, recovered or not.)
  */
 import { messageOf } from "../../base/errors.ts";
@@ -16,7 +16,10 @@ export interface RecoveryTask {
   keepsBack?: "gpus" | "a place";
   /** May be called again after it has thrown. */
   work(): void;
-  /** Called if `work` cannot succeed; may be called again after it has thrown for lack of free space. */
+  /**
+   * Called if `work` cannot succeed; may be called again after it has thrown for lack of free
+   * space.
+   */
   quarantine?(why: unknown): void;
 }
 
@@ -32,7 +35,10 @@ export class Recovery {
     if (!this.#done(task, true)) this.#left.push(task);
   }
 
-  /** Retries pending tasks up to the first that still fails: each may block this thread on a locked database. */
+  /**
+   * Retries pending tasks up to the first that still fails: each may block this thread on a locked
+   * database.
+   */
   retry(): void {
     if (this.#left.length === 0) return;
     while (this.#left.length > 0) {
@@ -61,10 +67,14 @@ export class Recovery {
       this.#try(task);
       return true;
     } catch (error) {
-      // Without the host's slots no GPU may be assigned, so this task is retried whatever the error is.
+      // Without the host's slots no GPU may be assigned, so this task is retried whatever the error
+      // is.
       if (isShortage(error) || task.keepsBack === "gpus") {
         if (first) {
-          this.#log.error({ what, run_id: runId, error: messageOf(error) }, "not recovered yet; trying again");
+          this.#log.error(
+            { what, run_id: runId, error: messageOf(error) },
+            "not recovered yet; trying again",
+          );
         }
         return false;
       }
@@ -81,7 +91,10 @@ export class Recovery {
       work();
     } catch (error) {
       if (isShortage(error) || quarantine === undefined) throw error;
-      this.#log.error({ what, run_id: runId, error: messageOf(error) }, "cannot be recovered and is quarantined");
+      this.#log.error(
+        { what, run_id: runId, error: messageOf(error) },
+        "cannot be recovered and is quarantined",
+      );
       quarantine(error);
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Cleans up after ended runs: lists artifacts, removes files that are not to be kept, puts runs into the trash and brings them
- * back, and deletes whole runs for good.
+ * Cleans up after ended runs: lists artifacts, removes files that are not to be kept, puts runs
+ * into the trash and brings them back, and deletes whole runs for good.
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
@@ -9,7 +9,11 @@ import { planIfReadable, type RunPlan } from "../../config/plan.ts";
 import type { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import { droppedDirectories, removeDropped, removeRunFiles } from "../../registry/retention/removal.ts";
+import {
+  droppedDirectories,
+  removeDropped,
+  removeRunFiles,
+} from "../../registry/retention/removal.ts";
 import { SharedScan } from "../../registry/retention/shared_scan.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunRow } from "../../registry/row_types.ts";
@@ -58,7 +62,10 @@ export class Cleanup {
     return this.#diskUsage.get();
   }
 
-  /** `listener` is called before each deletion, while everything of the run still exists. There is one listener. */
+  /**
+   * `listener` is called before each deletion, while everything of the run still exists. There is
+   * one listener.
+   */
   beforeDelete(listener: (row: RunRow) => void): void {
     this.#beforeDelete = listener;
   }
@@ -72,7 +79,9 @@ export class Cleanup {
     return this.#deleting.has(runId);
   }
 
-  /** While a run is being deleted, it cannot start again. @throws MosaicError `failed_precondition` */
+  /**
+   * While a run is being deleted, it cannot start again. @throws MosaicError `failed_precondition`
+   */
   refuseDeleted(runId: string): void {
     if (!this.#deleting.has(runId)) return;
     throw new MosaicError("failed_precondition", `run ${runId} is being deleted`);
@@ -142,7 +151,8 @@ export class Cleanup {
     } catch (error) {
       if (own.isStopped()) return;
       const { log } = this.#options;
-      const message = "the rest of the journal is not stored; the next start, or mosaic doctor --repair, tries again";
+      const message =
+        "the rest of the journal is not stored; the next start, or mosaic doctor --repair, tries again";
       log.warn({ run_id: row.runId, attempt: row.attempt, error: messageOf(error) }, message);
     }
   }
@@ -155,14 +165,21 @@ export class Cleanup {
     await thinLog({ ...this.#options, runId: row.runId, attempt: row.attempt, ...own });
   }
 
-  /** What an earlier daemon has not done for the newest runs: stores the rest of their journals, and thins their logs. */
+  /**
+   * What an earlier daemon has not done for the newest runs: stores the rest of their journals, and
+   * thins their logs.
+   */
   async #finishOlder(): Promise<void> {
     const { registry } = this.#options;
     for (const row of registry.list({}, { limit: NEWEST_RUNS }).runs) {
       const plan = planIfReadable(row.configJson);
       const isRecent = isEnded(row.state) && Date.now() - (row.finishedAt ?? 0) < RECENTLY_MS;
-      // A run that has ended since then is handled already; two packings at once would damage a log.
-      if (plan !== undefined && isRecent && !this.#deleting.has(row.runId) && !this.#finishing.has(row.runId)) {
+      // A run that has ended since then is handled already; two packings at once would damage a
+      // log.
+      if (
+        plan !== undefined && isRecent && !this.#deleting.has(row.runId) &&
+        !this.#finishing.has(row.runId)
+      ) {
         await this.#finish(row, async () => {
           await this.#fill(row, plan);
           await this.#thinLog(row, plan);
@@ -218,7 +235,9 @@ export class Cleanup {
     );
     for (const runId of registry.beingDeleted()) {
       log.info({ run_id: runId }, "finished an interrupted deletion");
-      this.delete(runId).catch((error) => log.error({ run_id: runId, error: messageOf(error) }, "run not deleted"));
+      this.delete(runId).catch((error) =>
+        log.error({ run_id: runId, error: messageOf(error) }, "run not deleted")
+      );
     }
   }
 
@@ -232,7 +251,9 @@ export class Cleanup {
       let freedBytes = 0;
       // A file that is still being written would keep the directory from being removed.
       await this.#finishing.get(runId);
-      for (const child of registry.childIds(runId)) freedBytes += (await this.delete(child)).freedBytes;
+      for (const child of registry.childIds(runId)) {
+        freedBytes += (await this.delete(child)).freedBytes;
+      }
       freedBytes += (await removeRunFiles(layout, runId)).freedBytes;
       freedBytes += await telemetry.delete(runId);
       // Last: while the row exists, an interrupted deletion can be repeated.
@@ -252,23 +273,33 @@ export class Cleanup {
 
   #requireDeletable({ runId, state, damaged }: RunRow): void {
     if (!isEnded(state)) {
-      throw new MosaicError("failed_precondition", `run ${runId} is ${state} and cannot be deleted`, {
-        hint: `Cancel it first: mosaic cancel ${runId}`,
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is ${state} and cannot be deleted`,
+        {
+          hint: `Cancel it first: mosaic cancel ${runId}`,
+        },
+      );
     }
     if (damaged.includes("state")) {
       throw new MosaicError(
         "failed_precondition",
         `run ${runId} cannot be deleted: its state in the registry cannot be read, so that it may still be running`,
-        { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and delete the run." },
+        {
+          hint: "Stop the daemon, run mosaic doctor --repair, start it again, and delete the run.",
+        },
       );
     }
-    // Another program changed its row, or its next attempt could not be entered yet: its files are still needed.
+    // Another program changed its row, or its next attempt could not be entered yet: its files are
+    // still needed.
     if (this.#options.isSupervised(runId)) {
       throw new MosaicError(
         "failed_precondition",
         `run ${runId} is ${state} in the registry, but is still supervised, and cannot be deleted yet`,
-        { hint: "Try again when it has settled; if it does not, restart the daemon, and delete the run then." },
+        {
+          hint:
+            "Try again when it has settled; if it does not, restart the daemon, and delete the run then.",
+        },
       );
     }
   }

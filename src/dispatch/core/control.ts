@@ -44,7 +44,10 @@ export class Control {
     const row = registry.require(runId);
     if (isEnded(row.state)) return row;
     requireOwnProgram(row, "cancelled");
-    const request = { cancelRequestedAt: Date.now(), cancelReason: options.reason ?? "user_cancel" };
+    const request = {
+      cancelRequestedAt: Date.now(),
+      cancelReason: options.reason ?? "user_cancel",
+    };
     if (row.state === "INIT") {
       log.info({ run_id: runId, reason: request.cancelReason }, "run is cancelled");
       if (!placer.isPlaced(row)) return this.cancelWaiting(row, request);
@@ -53,7 +56,8 @@ export class Control {
       placer.cancelRequested(placed);
       return registry.require(runId);
     }
-    // Durable before the first signal: if the daemon dies now, the next one sees a cancellation, not a lost worker.
+    // Durable before the first signal: if the daemon dies now, the next one sees a cancellation,
+    // not a lost worker.
     const requested = row.cancelRequestedAt !== null ? row : registry.update(runId, request);
     log.info({ run_id: runId, reason: requested.cancelReason }, "run is cancelled");
     this.supervised(requested).stop(runId, (options.graceSeconds ?? graceSeconds) * 1000);
@@ -61,14 +65,22 @@ export class Control {
   }
 
   /** Ends a run that has no processes. */
-  cancelWaiting(row: RunRow, request: Pick<RunRow, "cancelRequestedAt" | "cancelReason"> = row): RunRow {
+  cancelWaiting(
+    row: RunRow,
+    request: Pick<RunRow, "cancelRequestedAt" | "cancelReason"> = row,
+  ): RunRow {
     const { cancelRequestedAt, cancelReason } = request;
     const reason = cancelReason ?? "user_cancel";
     const patch = { cancelRequestedAt, cancelReason };
-    const ended = this.#options.registry.apply(row.runId, { type: "cancelled", reason }, patch, () => ({
-      kind: "cancelled",
-      data: { reason },
-    }));
+    const ended = this.#options.registry.apply(
+      row.runId,
+      { type: "cancelled", reason },
+      patch,
+      () => ({
+        kind: "cancelled",
+        data: { reason },
+      }),
+    );
     this.#options.onChanged(ended);
     return ended;
   }
@@ -90,7 +102,9 @@ export class Control {
   #requirePausable(runId: string): RunRow {
     const row = this.requireRunning(runId, "paused");
     const hears = this.#options.supervisor.get(runId)?.workerHears(row) === true;
-    if (!hears && !planIfReadable(row.configJson)?.worker.supportsPause) requireOneGroup(row, "paused");
+    if (!hears && !planIfReadable(row.configJson)?.worker.supportsPause) {
+      requireOneGroup(row, "paused");
+    }
     return row;
   }
 
@@ -141,7 +155,8 @@ export class Control {
         "failed_precondition",
         `run ${runId} is ${row.state}; only a run that has ended is retried`,
         {
-          hint: `To stop it and start it again: mosaic retry ${runId} --from beginning (or a checkpoint)`,
+          hint:
+            `To stop it and start it again: mosaic retry ${runId} --from beginning (or a checkpoint)`,
         },
       );
     }
@@ -174,13 +189,19 @@ export class Control {
     return registry.require(runId);
   }
 
-  /** @param done the operation, for the message @throws MosaicError `failed_precondition` for a run without processes */
+  /**
+   * @param done the operation, for the message @throws MosaicError `failed_precondition` for a run
+   * without processes
+   */
   requireRunning(runId: string, done: string): RunRow {
     const row = this.#options.registry.require(runId);
     if (isEnded(row.state)) throw ended(row, done);
     requireOwnProgram(row, done);
     if (row.state === "INIT") {
-      throw new MosaicError("failed_precondition", `run ${runId} waits to be started and cannot be ${done}`);
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} waits to be started and cannot be ${done}`,
+      );
     }
     return row;
   }
@@ -191,11 +212,18 @@ export class Control {
     return this.#options.supervisor;
   }
 
-  /** A listed artifact's path is relative to the run's directory; any other path is for the worker to resolve. */
+  /**
+   * A listed artifact's path is relative to the run's directory; any other path is for the worker
+   * to resolve.
+   */
   #checkpointAt(row: RunRow, path: string): string {
     const { registry, layout } = this.#options;
-    const listed = registry.artifacts(row.runId).some((a) => a.path === path || a.path.startsWith(`${path}/`));
-    return listed && !path.startsWith("/") ? `${layout.runDir(row.baseDir, row.runId)}/${path}` : path;
+    const listed = registry.artifacts(row.runId).some((a) =>
+      a.path === path || a.path.startsWith(`${path}/`)
+    );
+    return listed && !path.startsWith("/")
+      ? `${layout.runDir(row.baseDir, row.runId)}/${path}`
+      : path;
   }
 
   #again(row: RunRow, reason: string, resumeFrom: string | null): RunRow {
@@ -208,13 +236,18 @@ export class Control {
       notBefore: null,
       maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
     }, (waiting) => queuedEvent(waiting, placeFor(waiting.priority)));
-    log.info({ run_id: row.runId, attempt: waiting.attempt, resume_from: resumeFrom }, "run gets another attempt");
+    log.info(
+      { run_id: row.runId, attempt: waiting.attempt, resume_from: resumeFrom },
+      "run gets another attempt",
+    );
     onChanged(waiting);
     return waiting;
   }
 }
 
-/** If one field of a row is damaged, no field is trusted. @throws MosaicError `failed_precondition` */
+/**
+ * If one field of a row is damaged, no field is trusted. @throws MosaicError `failed_precondition`
+ */
 export function requireWhole({ runId, damaged }: RunRow): void {
   if (damaged.length === 0) return;
   throw new MosaicError(
@@ -235,7 +268,10 @@ function requireTimeLeft(row: RunRow): void {
   );
 }
 
-/** @param done the operation, for the message @throws MosaicError `failed_precondition` for a run within a run */
+/**
+ * @param done the operation, for the message @throws MosaicError `failed_precondition` for a run
+ * within a run
+ */
 function requireOwnProgram({ runId, parent }: RunRow, done: string): void {
   if (parent === null) return;
   throw new MosaicError(
@@ -245,26 +281,46 @@ function requireOwnProgram({ runId, parent }: RunRow, done: string): void {
   );
 }
 
-/** Another attempt would store the records of an imported run's files twice. @throws MosaicError `failed_precondition` */
+/**
+ * Another attempt would store the records of an imported run's files twice. @throws MosaicError
+ * `failed_precondition`
+ */
 function requireRepeatable({ runId, configJson }: RunRow): void {
   const plan = planIfReadable(configJson);
   if ((plan?.worker.module || plan?.worker.script || plan?.entryPoint) !== IMPORT_WORKER) return;
-  throw new MosaicError("failed_precondition", `run ${runId} is imported and has one attempt: its records are stored`, {
-    hint: `To import it again: mosaic delete ${runId}, then mosaic import with its files.`,
-  });
+  throw new MosaicError(
+    "failed_precondition",
+    `run ${runId} is imported and has one attempt: its records are stored`,
+    {
+      hint: `To import it again: mosaic delete ${runId}, then mosaic import with its files.`,
+    },
+  );
 }
 
-/** The proxy cannot signal the ranks of a run on several nodes. @throws MosaicError `failed_precondition` */
+/**
+ * The proxy cannot signal the ranks of a run on several nodes. @throws MosaicError
+ * `failed_precondition`
+ */
 function requireOneGroup({ runId, configJson }: RunRow, done: string): void {
   const plan = planIfReadable(configJson);
-  if (plan === undefined || plan.launcher === "local" || plan.slurm.nodes * plan.slurm.tasksPerNode === 1) return;
-  throw new MosaicError("failed_precondition", `run ${runId} has several ranks and cannot be ${done} by signals`, {
-    hint:
-      "A worker with metadata.worker.supports_pause: true is asked to pause, by a message to rank 0; so is one that " +
-      "registers with supports_pause and follows its run on a ControlStream.",
-  });
+  if (
+    plan === undefined || plan.launcher === "local" ||
+    plan.slurm.nodes * plan.slurm.tasksPerNode === 1
+  ) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `run ${runId} has several ranks and cannot be ${done} by signals`,
+    {
+      hint:
+        "A worker with metadata.worker.supports_pause: true is asked to pause, by a message to rank 0; so is one that " +
+        "registers with supports_pause and follows its run on a ControlStream.",
+    },
+  );
 }
 
 function ended(row: RunRow, done: string): MosaicError {
-  return new MosaicError("failed_precondition", `run ${row.runId} has ended (${row.state}) and cannot be ${done}`);
+  return new MosaicError(
+    "failed_precondition",
+    `run ${row.runId} has ended (${row.state}) and cannot be ${done}`,
+  );
 }

@@ -1,11 +1,15 @@
 /**
- * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters translate and decide nothing.
- * src/dispatch/core/engine.ts implements it.
+ * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters
+ * translate and decide nothing. src/dispatch/core/engine.ts implements it.
  */
 import type { LogFile } from "../../journal/packed_log.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
+import type {
+  EpisodeRecord,
+  StepRecord,
+  WorkerEventRecord,
+} from "../../gen/records/record_types.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
@@ -61,7 +65,9 @@ export interface ObservedFile {
   note: string;
 }
 
-/** Which of a run's logs; without a rank the first, without an attempt the newest that has written. */
+/**
+ * Which of a run's logs; without a rank the first, without an attempt the newest that has written.
+ */
 export interface LogOf {
   rank?: number;
   attempt?: number;
@@ -84,7 +90,8 @@ export interface Core {
 
   /**
    * @param submitter a token's name, or uid:N
-   * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`
+   * @throws MosaicError `invalid_argument` with every violation, `already_exists`,
+   * `resource_exhausted`
    */
   submit(configJson: string, runId?: string, submitter?: string): { runId: string; digest: string };
   validate(
@@ -97,25 +104,41 @@ export interface Core {
    * @param submitter of its runs
    * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
    */
-  beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson>;
+  beginSweep(
+    specJson: string,
+    sweepId: string,
+    anyName: boolean,
+    submitter: string,
+  ): Promise<SweepJson>;
   /** Who began the sweep. @throws MosaicError `not_found` */
   ownerOfSweep(ref: string): string;
   /** Newest first, without their trials. */
   listSweeps(limit: number): Promise<SweepJson[]>;
-  /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */
+  /**
+   * By name, id or "@last". @param trials how many of its newest trials are listed @throws
+   * MosaicError `not_found`
+   */
   getSweep(ref: string, trials: number): Promise<SweepJson>;
-  /** Its runs stay. @returns the sweep as it was @throws MosaicError `not_found`, `failed_precondition` while it has something to do */
+  /**
+   * Its runs stay. @returns the sweep as it was @throws MosaicError `not_found`,
+   * `failed_precondition` while it has something to do
+   */
   deleteSweep(ref: string): Promise<SweepJson>;
   /**
-   * Tries the points of a sweep with further seeds. @param seeds such as `4..8` @param winner only the best point
+   * Tries the points of a sweep with further seeds. @param seeds such as `4..8` @param winner only
+   * the best point
    * @throws MosaicError `invalid_argument`, `failed_precondition`
    */
   moreSeeds(ref: string, seeds: string, winner: boolean): Promise<SweepJson>;
-  /** A sweep's `points` or `trials` as a file: `csv`, `json` or `parquet`. @throws MosaicError `invalid_argument` */
+  /**
+   * A sweep's `points` or `trials` as a file: `csv`, `json` or `parquet`. @throws MosaicError
+   * `invalid_argument`
+   */
   sweepTable(ref: string, of: string, format: string): Promise<Uint8Array<ArrayBuffer>>;
   /**
    * @param action "pause", "resume", "cancel", "retry_failed", "retry", "prune", "extend"
-   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, for "prune": trial and rung, as JSON
+   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, for
+   * "prune": trial and rung, as JSON
    * @throws MosaicError `not_found`, `failed_precondition`, `invalid_argument`
    */
   changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;
@@ -133,22 +156,30 @@ export interface Core {
   ): { runs: RunDetail[]; nextToken: string | undefined; total: number };
 
   /**
-   * A page of the runs that match a filter over columns, parameters and metrics, with the values of the requested columns.
+   * A page of the runs that match a filter over columns, parameters and metrics, with the values of
+   * the requested columns.
    * @throws MosaicError `invalid_argument` for an invalid filter, column or token
    */
   query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage>;
 
-  /** Whether a run fits a filter, as `query` reads it. @throws MosaicError `invalid_argument` for an invalid filter */
+  /**
+   * Whether a run fits a filter, as `query` reads it. @throws MosaicError `invalid_argument` for an
+   * invalid filter
+   */
   fits(row: RunRow, where: string): boolean;
 
   /**
-   * Sends a test message to the receivers of --notify. @param receiver a receiver's name; "" for all
+   * Sends a test message to the receivers of --notify. @param receiver a receiver's name; "" for
+   * all
    * @returns an error for each, "" if it was sent
    * @throws MosaicError `failed_precondition` if there are none, `not_found`
    */
   testMessages(receiver: string): Promise<{ receiver: string; error: string }[]>;
 
-  /** Returns at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes nothing. */
+  /**
+   * Returns at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes
+   * nothing.
+   */
   cancel(runId: string, options?: { graceSeconds?: number; reason?: string }): RunRow;
   pause(runId: string): RunRow;
   resume(runId: string): RunRow;
@@ -158,7 +189,8 @@ export interface Core {
   /**
    * Reads further files as the run's: from now on while it runs, once if it has ended.
    * @param patterns absolute
-   * @throws `invalid_argument` for a pattern, `failed_precondition` for a run whose files cannot be read here
+   * @throws `invalid_argument` for a pattern, `failed_precondition` for a run whose files cannot be
+   * read here
    */
   observe(runId: string, patterns: readonly string[]): Promise<ObservedFile[]>;
   /** Gives an ended run another attempt. @throws `failed_precondition` when it is live. */
@@ -171,19 +203,25 @@ export interface Core {
    */
   importRun(name: string): Promise<RunRow>;
   /**
-   * Puts an ended run, with the runs within it, into the trash, where it is deleted for everybody; `forever`: removes it, from
-   * the list or the trash, with rows, telemetry and files.
-   * @returns `until`: how long the trash keeps it, Unix milliseconds, null if it is removed; `freedBytes`: what its files and its
-   * telemetry took
+   * Puts an ended run, with the runs within it, into the trash, where it is deleted for everybody;
+   * `forever`: removes it, from the list or the trash, with rows, telemetry and files.
+   * @returns `until`: how long the trash keeps it, Unix milliseconds, null if it is removed;
+   * `freedBytes`: what its files and its telemetry took
    * @throws `failed_precondition` when it lives
    */
   delete(runId: string, forever: boolean): Promise<{ freedBytes: number; until: number | null }>;
-  /** Brings a run back from the trash. @throws `not_found`, `failed_precondition` for a run whose parent is there */
+  /**
+   * Brings a run back from the trash. @throws `not_found`, `failed_precondition` for a run whose
+   * parent is there
+   */
   restore(runId: string): RunRow;
   /** Disk usage of all runs, at most a minute old; reads the sizes of all their files. */
   diskUsage(): Promise<DiskUsage>;
 
-  /** Stores what ran. @throws `invalid_argument` for a record of another form, `failed_precondition` for an attempt that is over */
+  /**
+   * Stores what ran. @throws `invalid_argument` for a record of another form, `failed_precondition`
+   * for an attempt that is over
+   */
   recordCode(record: CodeToRecord): Promise<void>;
   /** What ran, by attempt; 0 is the submission. */
   code(runId: string, diffs: boolean): RecordedCode[];
@@ -192,18 +230,27 @@ export interface Core {
   heartbeat(runId: string): void;
   /** The original's Publish RPCs. @throws `not_found`, `failed_precondition` (not registered). */
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void;
-  /** Numbers and parameters that a worker sends in addition to its output. @throws as `publish` does */
+  /**
+   * Numbers and parameters that a worker sends in addition to its output. @throws as `publish` does
+   */
   record(runId: string, events: WorkerEventRecord[]): void;
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
-  /** A reader of the run has used up its credits (true), or has credits again or has disconnected (false). */
+  /**
+   * A reader of the run has used up its credits (true), or has credits again or has disconnected
+   * (false).
+   */
   readerStarved(runId: string, starved: boolean): void;
   /**
    * A ControlStream names this run.
    * @param bearer the caller's token
-   * @returns the function to call when the stream ends; undefined if the caller is not the run's worker
+   * @returns the function to call when the stream ends; undefined if the caller is not the run's
+   * worker
    */
   workerListens(runId: string, bearer: string): (() => void) | undefined;
-  /** Enters into the event log that a reader waits for credits, or continues. Does nothing for a deleted run. */
+  /**
+   * Enters into the event log that a reader waits for credits, or continues. Does nothing for a
+   * deleted run.
+   */
   readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void;
 
   /** Absolute path of a run's directory. */

@@ -6,7 +6,8 @@ import type { RunPatch, RunRow } from "../../registry/row_types.ts";
 import type { Edit } from "./core.ts";
 
 /**
- * The fields that the change makes different. @throws MosaicError `invalid_argument` with the field, its value and its bound
+ * The fields that the change makes different. @throws MosaicError `invalid_argument` with the
+ * field, its value and its bound
  */
 export function editedFields(row: RunRow, change: Edit): Pick<RunPatch, "name" | "tags" | "notes"> {
   const { name = row.name, addTags = [], removeTags = [], notes = row.notes } = change;
@@ -19,7 +20,9 @@ export function editedFields(row: RunRow, change: Edit): Pick<RunPatch, "name" |
     }
   }
   const tags = [...new Set([...row.tags.filter((tag) => !removeTags.includes(tag)), ...addTags])];
-  if (tags.length > MOST_TAGS) throw wrong("add_tags", `${tags.length} tags`, `must be ${MOST_TAGS} at most`);
+  if (tags.length > MOST_TAGS) {
+    throw wrong("add_tags", `${tags.length} tags`, `must be ${MOST_TAGS} at most`);
+  }
   if (notes.length > LONGEST_NOTES) {
     throw wrong("notes", `${notes.length} characters`, `must have ${LONGEST_NOTES} at most`);
   }
@@ -31,5 +34,8 @@ export function editedFields(row: RunRow, change: Edit): Pick<RunPatch, "name" |
 }
 
 function wrong(field: string, value: string, rule: string): MosaicError {
-  return new MosaicError("invalid_argument", `${field} is ${JSON.stringify(value.slice(0, 200))}; it ${rule}`);
+  return new MosaicError(
+    "invalid_argument",
+    `${field} is ${JSON.stringify(value.slice(0, 200))}; it ${rule}`,
+  );
 }

@@ -1,4 +1,7 @@
-/** The daemon's core: connects its parts, and implements the adapters' interface (core.ts) with them. */
+/**
+ * The daemon's core: connects its parts, and implements the adapters' interface (core.ts) with
+ * them.
+ */
 import type { AlertRule } from "../../config/alerts.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
@@ -11,7 +14,11 @@ import { Activity } from "../../observability/activity.ts";
 import type { OwnListeners } from "../../observability/webhooks/own_listeners.ts";
 import type { WorkerUserOption } from "../../os/rights/worker_user.ts";
 import type { RunCgroups } from "../../os/processes/cgroups.ts";
-import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/processes/descriptors.ts";
+import {
+  type FileDescriptors,
+  NEVER_SHORT,
+  requireDescriptors,
+} from "../../os/processes/descriptors.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { SharePolicy } from "../gpus/sharing.ts";
 import { type LogFile, openLog } from "../../journal/packed_log.ts";
@@ -22,7 +29,11 @@ import type { Registry } from "../../registry/registry.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import { KEEP_DELETED_MS } from "../../registry/retention/retention.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
+import type {
+  EpisodeRecord,
+  StepRecord,
+  WorkerEventRecord,
+} from "../../gen/records/record_types.ts";
 import { rendered, stepsOf } from "../../journal/thin_log.ts";
 import type { TelemetryLog, TelemetryReader } from "../../telemetry/telemetry_log.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
@@ -59,7 +70,12 @@ import type {
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, runFits, type RunQuery } from "./run_query.ts";
-import { type CodeToRecord, recordCode, type RecordedCode, recordedCode } from "../code/run_code.ts";
+import {
+  type CodeToRecord,
+  recordCode,
+  type RecordedCode,
+  recordedCode,
+} from "../code/run_code.ts";
 import { Observing } from "./observe.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
@@ -127,7 +143,10 @@ export interface EngineOptions {
   launchers?: readonly Launcher[];
   /** Defaults of metadata.slurm for runs that are submitted from now on. */
   slurm?: SlurmFields;
-  /** Address and certificate authority that proxies on other hosts use; without `target`, the address of `--http`. */
+  /**
+   * Address and certificate authority that proxies on other hosts use; without `target`, the
+   * address of `--http`.
+   */
   advertise?: { target?: string | undefined; ca?: string | undefined };
   /** Interval of queries of an engine, milliseconds. */
   queryMs?: { least: number; most: number };
@@ -173,7 +192,9 @@ export class Engine implements Core {
   #addresses = { listen: "", http: "", tls: false, socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
-  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }> | undefined;
+  #sweeps:
+    | Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }>
+    | undefined;
 
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
@@ -209,14 +230,20 @@ export class Engine implements Core {
       cwdOf: (row) => planIfReadable(row.configJson)?.worker.cwd ?? "",
       keepVideosOf: (row) => planIfReadable(row.configJson)?.artifacts.keepVideos ?? null,
     });
-    this.lineage = new Lineage({ registry, log, directoryOf: (row) => layout.runDir(row.baseDir, row.runId) });
+    this.lineage = new Lineage({
+      registry,
+      log,
+      directoryOf: (row) => layout.runDir(row.baseDir, row.runId),
+    });
     this.#supervisor = new Supervisor({
       ...options,
       hostOf,
       placeFor,
       onChanged,
       onFileNamed: (row, event) =>
-        event.kind === USE_KIND ? this.lineage.used(row, event) : this.#artifacts.announced(row, event),
+        event.kind === USE_KIND
+          ? this.lineage.used(row, event)
+          : this.#artifacts.announced(row, event),
       maxUploadBytes: { ...STANDARD_BOUNDS, ...options.bounds }.maxUploadBytes,
       onFilesDue: (row) => {
         this.#artifacts.observe(row);
@@ -228,7 +255,11 @@ export class Engine implements Core {
       },
     });
     const users = new Users(options);
-    const turns = new Turns({ registry, log, isRepeated: (row) => this.#supervisor.isRepeated(row) });
+    const turns = new Turns({
+      registry,
+      log,
+      isRepeated: (row) => this.#supervisor.isRepeated(row),
+    });
     const starter = new Starter({ ...options, hostOf, descriptors });
     this.#placer = new Placer({
       ...options,
@@ -305,7 +336,13 @@ export class Engine implements Core {
       refuseDeleted: (runId) => this.#cleanup.refuseDeleted(runId),
     });
     this.#observing = new Observing(parts);
-    this.#boot = new Boot({ ...parts, host: local, recovery, control: this.#control, cleanup: this.#cleanup });
+    this.#boot = new Boot({
+      ...parts,
+      host: local,
+      recovery,
+      control: this.#control,
+      cleanup: this.#cleanup,
+    });
     this.#submissions = new Submissions({
       ...parts,
       onChanged,
@@ -330,7 +367,8 @@ export class Engine implements Core {
     this.#workerCalls = new WorkerCalls({ ...parts, control: this.#control });
   }
 
-  // ------------------------------------------------------------------------------------------ beginning and closing
+  // ------------------------------------------------------------------------------------------
+  // beginning and closing
 
   /** Recovers the runs of an earlier daemon. Call it before proxies can connect. */
   recover(): void {
@@ -348,7 +386,9 @@ export class Engine implements Core {
   /** A run is being started, or output of one waits to be stored. */
   busy(): boolean {
     if ((this.runs.countByState().HANDSHAKE ?? 0) > 0) return true;
-    return [...this.activity.proxies].some(({ journalSize, position }) => journalSize - position > BACKLOG_BYTES);
+    return [...this.activity.proxies].some(({ journalSize, position }) =>
+      journalSize - position > BACKLOG_BYTES
+    );
   }
 
   /**
@@ -369,7 +409,9 @@ export class Engine implements Core {
     this.#placer.start();
     this.#deadlines.start();
     if (this.#options.registry.sweeps.unfinished().length > 0) {
-      this.#sweepParts().catch((error) => this.log.error({ error: messageOf(error) }, "sweeps do not continue"));
+      this.#sweepParts().catch((error) =>
+        this.log.error({ error: messageOf(error) }, "sweeps do not continue")
+      );
     }
   }
 
@@ -382,7 +424,10 @@ export class Engine implements Core {
     this.#deadlines.close();
     this.#cleanup.close();
     // An engine's tools wait long for a controller that is away.
-    const late = setTimeout(() => this.#options.launchers?.forEach((launcher) => launcher.close?.()), ENGINE_CLOSE_MS);
+    const late = setTimeout(
+      () => this.#options.launchers?.forEach((launcher) => launcher.close?.()),
+      ENGINE_CLOSE_MS,
+    );
     await this.#dispatcher.close();
     await this.#placer.close();
     clearTimeout(late);
@@ -395,7 +440,8 @@ export class Engine implements Core {
     this.#options.onShutdown(reason);
   }
 
-  // ---------------------------------------------------------------------------------------------------- submitting
+  // ----------------------------------------------------------------------------------------------------
+  // submitting
 
   submit(configJson: string, runId = "", submitter = ""): { runId: string; digest: string } {
     return this.#submissions.submit(configJson, runId, submitter);
@@ -404,10 +450,13 @@ export class Engine implements Core {
     return this.#submissions.validate(configJson);
   }
 
-  // -------------------------------------------------------------------------------------------------------- sweeps
+  // --------------------------------------------------------------------------------------------------------
+  // sweeps
 
   /** Loaded when the first sweep begins, and at the start if an earlier daemon has left one. */
-  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }> {
+  #sweepParts(): Promise<
+    { sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }
+  > {
     return this.#sweeps ??= Promise.all([
       import("../../sweeps/sweeps.ts"),
       import("../../sweeps/results/summary.ts"),
@@ -420,12 +469,14 @@ export class Engine implements Core {
         parallel: () => Math.max(1, navigator.hardwareConcurrency, gpus.size),
         predecessor: (text, at) => afterText(predecessor(text, at, registry)),
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
-        submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
+        submit: (configJson, runId, submitter, trial) =>
+          this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
         canPause: (runId) => this.#control.canPause(runId),
         pause: (runId) => this.#control.pause(runId),
         resume: (runId) => this.#control.resume(runId),
-        checkpointOf: (runId) => this.#supervisor.checkpointOf(this.#options.registry.require(runId)),
+        checkpointOf: (runId) =>
+          this.#supervisor.checkpointOf(this.#options.registry.require(runId)),
         retry: (runId) => this.retry(runId),
       });
       sweeps.start();
@@ -437,7 +488,12 @@ export class Engine implements Core {
     return this.#options.registry.sweeps.resolve(ref).submitter;
   }
 
-  async beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson> {
+  async beginSweep(
+    specJson: string,
+    sweepId: string,
+    anyName: boolean,
+    submitter: string,
+  ): Promise<SweepJson> {
     const { sweeps } = await this.#sweepParts();
     return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
   }
@@ -498,7 +554,8 @@ export class Engine implements Core {
     return { registry: this.#options.registry, records: this.#options.telemetry };
   }
 
-  // ------------------------------------------------------------------------------------------------------- showing
+  // -------------------------------------------------------------------------------------------------------
+  // showing
 
   detail(row: RunRow): RunDetail {
     return this.#views.detail(row);
@@ -509,7 +566,10 @@ export class Engine implements Core {
   async query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage> {
     const { where, sort, columns, limit, token } = query;
     if (where === "" && sort === "" && columns.length === 0) {
-      return { ...this.list(filter, token === undefined ? { limit } : { limit, token }), values: [] };
+      return {
+        ...this.list(filter, token === undefined ? { limit } : { limit, token }),
+        values: [],
+      };
     }
     const { found, nextToken, total } = await queryRuns(this.#valueReaders, filter, query);
     // Runs that were deleted meanwhile are left out.
@@ -517,12 +577,22 @@ export class Engine implements Core {
       const row = filter.deleted ? this.runs.known(runId) : this.runs.get(runId);
       return row === undefined ? [] : [{ run: this.detail(row), values }];
     });
-    return { runs: existing.map(({ run }) => run), values: existing.map(({ values }) => values), nextToken, total };
+    return {
+      runs: existing.map(({ run }) => run),
+      values: existing.map(({ values }) => values),
+      nextToken,
+      total,
+    };
   }
 
   get #valueReaders() {
     const { runs, records } = this;
-    return { runs, records, objective: this.#options.objective, detail: (row: RunRow) => this.detail(row) };
+    return {
+      runs,
+      records,
+      objective: this.#options.objective,
+      detail: (row: RunRow) => this.detail(row),
+    };
   }
 
   fits(row: RunRow, where: string): boolean {
@@ -554,7 +624,11 @@ export class Engine implements Core {
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
   }
   /** What a run's processes and GPUs used just now. */
-  sampled(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+  sampled(
+    runId: string,
+    attempt: number,
+    points: readonly (readonly [name: string, value: number])[],
+  ): void {
     this.#supervisor.sampled(runId, attempt, points);
   }
   lookAtGpus(): Promise<void> {
@@ -564,7 +638,8 @@ export class Engine implements Core {
     return this.#views.host();
   }
 
-  // --------------------------------------------------------------------------------------------------- controlling
+  // ---------------------------------------------------------------------------------------------------
+  // controlling
 
   cancel(runId: string, options: { graceSeconds?: number; reason?: string } = {}): RunRow {
     return this.#control.cancel(runId, options);
@@ -593,15 +668,21 @@ export class Engine implements Core {
     return this.#control.reset(runId, fromCheckpoint);
   }
 
-  // ------------------------------------------------------------------------------------------------------ deleting
+  // ------------------------------------------------------------------------------------------------------
+  // deleting
 
   async importRun(name: string): Promise<RunRow> {
     const { runId } = await importRun(this.#imports, name);
     this.#enterDueSlurmDefaults();
     return this.#options.registry.require(runId);
   }
-  async delete(runId: string, forever: boolean): Promise<{ freedBytes: number; until: number | null }> {
-    if (forever || this.keepDeletedMs === 0) return { ...await this.#cleanup.delete(runId), until: null };
+  async delete(
+    runId: string,
+    forever: boolean,
+  ): Promise<{ freedBytes: number; until: number | null }> {
+    if (forever || this.keepDeletedMs === 0) {
+      return { ...await this.#cleanup.delete(runId), until: null };
+    }
     return { freedBytes: 0, until: this.#cleanup.trash(runId).deletedAt! + this.keepDeletedMs };
   }
   restore(runId: string): RunRow {
@@ -637,7 +718,8 @@ export class Engine implements Core {
     return recordedCode(this.#options.registry, runId, diffs);
   }
 
-  // ------------------------------------------------------------------------------------------- workers and proxies
+  // -------------------------------------------------------------------------------------------
+  // workers and proxies
 
   registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string } {
     return this.#workerCalls.register(request);
@@ -661,7 +743,10 @@ export class Engine implements Core {
   workerListens(runId: string, bearer: string): (() => void) | undefined {
     const { sessionToken } = this.#options.registry.require(runId);
     const attempt = this.#supervisor.get(runId);
-    if (attempt === undefined || sessionToken === null || !sameToken(bearer, workerToken(sessionToken))) {
+    if (
+      attempt === undefined || sessionToken === null ||
+      !sameToken(bearer, workerToken(sessionToken))
+    ) {
       return undefined;
     }
     attempt.listeners++;

@@ -1,6 +1,7 @@
 /**
- * Stores what the journal of an ended attempt has after the stored position: no proxy could deliver it (proxies kept dying),
- * or a process that had left the worker's group printed it after the end was reported.
+ * Stores what the journal of an ended attempt has after the stored position: no proxy could deliver
+ * it (proxies kept dying), or a process that had left the worker's group printed it after the end
+ * was reported.
  */
 import type { RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
@@ -19,12 +20,15 @@ export interface FillOptions {
 }
 
 /** @throws MosaicError while nothing can be stored, or if the journal cannot be read */
-export async function fillFromJournal({ telemetry, log, row, files, isStopped }: FillOptions): Promise<void> {
+export async function fillFromJournal(
+  { telemetry, log, row, files, isStopped }: FillOptions,
+): Promise<void> {
   const { runId, attempt } = row;
   const from = telemetry.journalPosition(runId, attempt);
   const end = journalEnd(files, attempt);
   if (end <= from) return;
-  // Without a position of its own an attempt with records would be stored twice: mosaic doctor compares them.
+  // Without a position of its own an attempt with records would be stored twice: mosaic doctor
+  // compares them.
   if (from === 0 && telemetry.summary(runId).attempt >= attempt) return;
   const { linearPattern } = await import("../../readers/schemas/patterns.ts");
   const clock = { now: Date.now() };
@@ -34,5 +38,8 @@ export async function fillFromJournal({ telemetry, log, row, files, isStopped }:
     storeBatch(telemetry, runId, attempt, batch);
     await yieldToOthers();
   }
-  log.info({ run_id: runId, attempt, bytes: end - from }, "stored what the journal had after the run's end");
+  log.info(
+    { run_id: runId, attempt, bytes: end - from },
+    "stored what the journal had after the run's end",
+  );
 }

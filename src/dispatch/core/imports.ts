@@ -23,21 +23,31 @@ export interface ImportOptions {
 
 /** No client takes this long between unpacking a run and importing it. */
 const LEFT_MS = 24 * 3600_000;
-/** A larger database was compared by the client that unpacked it: it would keep the daemon from everything else for too long. */
+/**
+ * A larger database was compared by the client that unpacked it: it would keep the daemon from
+ * everything else for too long.
+ */
 const CHECKED_BYTES = 64 << 20;
 /** Runs that are being imported. */
 const underWay = new Set<string>();
 
 /**
- * Writes the rows of the telemetry first, then the files, the registry's rows last: an interrupted import leaves no run, and
- * the next import begins again.
+ * Writes the rows of the telemetry first, then the files, the registry's rows last: an interrupted
+ * import leaves no run, and the next import begins again.
  * @param name of a directory below `trainer/imports`; it is deleted afterwards
- * @throws MosaicError `invalid_argument` (no such directory, or no run in it), `already_exists`, `unavailable`
+ * @throws MosaicError `invalid_argument` (no such directory, or no run in it), `already_exists`,
+ * `unavailable`
  */
-export async function importRun({ registry, telemetry, log, layout }: ImportOptions, name: string): Promise<RunRow> {
+export async function importRun(
+  { registry, telemetry, log, layout }: ImportOptions,
+  name: string,
+): Promise<RunRow> {
   const spool = `${layout.imports}/${name}`;
   if (!/^[0-9A-Za-z-]{1,80}$/.test(name)) {
-    throw new MosaicError("invalid_argument", `${JSON.stringify(name)} is no directory of ${layout.imports}`);
+    throw new MosaicError(
+      "invalid_argument",
+      `${JSON.stringify(name)} is no directory of ${layout.imports}`,
+    );
   }
   let runId: string | undefined;
   try {
@@ -48,10 +58,16 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
     const id = String(run?.["run_id"]);
     const isOne = /^[0-9A-Z]{26}$/.test(id) && FILE_NAME_PART.test(String(run?.["worker_id"]));
     if (rows === undefined || baseDir === undefined || !isOne) {
-      throw new MosaicError("invalid_argument", `${spool} has no run: mosaic import makes such directories`);
+      throw new MosaicError(
+        "invalid_argument",
+        `${spool} has no run: mosaic import makes such directories`,
+      );
     }
     if (!isEnded(run!["state"] as RunState)) {
-      throw new MosaicError("invalid_argument", `run ${id} of ${spool} is ${run!["state"]}, and has not ended`);
+      throw new MosaicError(
+        "invalid_argument",
+        `run ${id} of ${spool} is ${run!["state"]}, and has not ended`,
+      );
     }
     if (registry.known(id) !== undefined || underWay.has(id)) {
       throw new MosaicError("already_exists", `run ${id} already exists`);
@@ -63,7 +79,9 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
     using records = opened(`${spool}/telemetry.sqlite`, "telemetry.sqlite", migrateTelemetry);
     if (records !== undefined) await telemetry.adopt(records, id);
     for (const { name } of entriesOf(`${spool}/configs`)) {
-      if (isConfigOf(id, name)) Deno.renameSync(`${spool}/configs/${name}`, `${layout.configs}/${name}`);
+      if (isConfigOf(id, name)) {
+        Deno.renameSync(`${spool}/configs/${name}`, `${layout.configs}/${name}`);
+      }
     }
     if (entriesOf(spool).some(({ name, isDirectory }) => name === "directory" && isDirectory)) {
       Deno.renameSync(`${spool}/directory`, layout.runDir(baseDir, id));
@@ -77,7 +95,10 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
       Deno.removeSync(spool, { recursive: true });
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) {
-        log.warn({ path: spool, error: messageOf(error) }, "the unpacked files of an import could not be removed");
+        log.warn(
+          { path: spool, error: messageOf(error) },
+          "the unpacked files of an import could not be removed",
+        );
       }
     }
   }
@@ -105,7 +126,9 @@ function opened(
 function removeLeft({ imports }: Layout): void {
   for (const { name } of entriesOf(imports)) {
     const { mtime } = Deno.lstatSync(`${imports}/${name}`);
-    if (Date.now() - (mtime?.getTime() ?? 0) > LEFT_MS) Deno.removeSync(`${imports}/${name}`, { recursive: true });
+    if (Date.now() - (mtime?.getTime() ?? 0) > LEFT_MS) {
+      Deno.removeSync(`${imports}/${name}`, { recursive: true });
+    }
   }
 }
 

@@ -1,7 +1,8 @@
 /**
- * Files that people name when their run has begun, or is over (`mosaic observe`). The daemon has no permission to read them.
- * While a run runs, its proxy reads them: it is replaced by one whose start file has the patterns, as a dead one would be.
- * After its end a helper (`mosaic proxy --read-files`) reads them once, and the daemon stores what it prints.
+ * Files that people name when their run has begun, or is over (`mosaic observe`). The daemon has no
+ * permission to read them. While a run runs, its proxy reads them: it is replaced by one whose
+ * start file has the patterns, as a dead one would be. After its end a helper (`mosaic proxy
+ * --read-files`) reads them once, and the daemon stores what it prints.
  */
 import { MosaicError } from "../../base/errors.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
@@ -47,7 +48,8 @@ export class Observing {
 
   /**
    * @param patterns absolute
-   * @throws MosaicError `invalid_argument` for a pattern, `failed_precondition` for a run whose files cannot be read here
+   * @throws MosaicError `invalid_argument` for a pattern, `failed_precondition` for a run whose
+   * files cannot be read here
    */
   async observe(runId: string, asked: readonly string[]): Promise<ObservedFile[]> {
     const { registry, layout, supervisor, log } = this.#options;
@@ -57,21 +59,31 @@ export class Observing {
     const plan = requireOwnFiles(row);
     const observed = [...new Set([...row.observed, ...patterns])];
     if (observed.length > MAX_PATTERNS) {
-      throw new MosaicError("invalid_argument", `run ${runId} would have ${observed.length} patterns of files`, {
-        hint: `It may have ${MAX_PATTERNS}: name a directory, or use * and **.`,
-      });
+      throw new MosaicError(
+        "invalid_argument",
+        `run ${runId} would have ${observed.length} patterns of files`,
+        {
+          hint: `It may have ${MAX_PATTERNS}: name a directory, or use * and **.`,
+        },
+      );
     }
     const files = new RunFiles(layout.runDir(row.baseDir, runId), row.workerId);
     const isNew = observed.length > row.observed.length;
     if (row.state === "INIT") {
       if (isNew) registry.update(runId, { observed });
-      return patterns.map((path) => ({ path, format: "", records: 0, note: "is read when the run runs" }));
+      return patterns.map((path) => ({
+        path,
+        format: "",
+        records: 0,
+        note: "is read when the run runs",
+      }));
     }
     requireHere(row, plan, files);
     if (isEnded(row.state)) {
       return await this.#alone(row, async () => {
         const found = await this.#store(row, plan, files, patterns);
-        const isRead = (pattern: string) => found.some(({ path, format }) => format !== "" && matcherOf(pattern)(path));
+        const isRead = (pattern: string) =>
+          found.some(({ path, format }) => format !== "" && matcherOf(pattern)(path));
         const useful = [...new Set([...row.observed, ...patterns.filter(isRead)])];
         if (useful.length > row.observed.length) registry.update(runId, { observed: useful });
         return found;
@@ -80,18 +92,27 @@ export class Observing {
     const named = await this.#alone(row, () => this.#read(row, files, patterns, true));
     registry.update(runId, { observed });
     if (isNew) {
-      log.info({ run_id: runId, patterns }, "further files are observed: the run's proxy is replaced");
+      log.info(
+        { run_id: runId, patterns },
+        "further files are observed: the run's proxy is replaced",
+      );
       supervisor.get(runId)?.host.killProxy();
     }
-    return filesOf(named).map((file) => file.note === "" ? { ...file, note: "is read from now on" } : file);
+    return filesOf(named).map((file) =>
+      file.note === "" ? { ...file, note: "is read from now on" } : file
+    );
   }
 
   /** One reader of a run at a time. */
   async #alone<T>({ runId }: RunRow, work: () => Promise<T>): Promise<T> {
     if (this.#reading.has(runId)) {
-      throw new MosaicError("failed_precondition", `files of run ${runId} are being read for another call`, {
-        hint: "Call again when it has returned.",
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `files of run ${runId} are being read for another call`,
+        {
+          hint: "Call again when it has returned.",
+        },
+      );
     }
     this.#reading.add(runId);
     try {
@@ -101,7 +122,12 @@ export class Observing {
     }
   }
 
-  async #store(row: RunRow, plan: RunPlan, files: RunFiles, patterns: readonly string[]): Promise<ObservedFile[]> {
+  async #store(
+    row: RunRow,
+    plan: RunPlan,
+    files: RunFiles,
+    patterns: readonly string[],
+  ): Promise<ObservedFile[]> {
     const { registry, supervisor, log } = this.#options;
     const found = new Map<string, ObservedFile>();
     let stored = 0;
@@ -112,7 +138,10 @@ export class Observing {
         if (batch === undefined) continue;
         const now = registry.require(row.runId);
         if (now.attempt !== row.attempt || !isEnded(now.state)) {
-          throw new MosaicError("aborted", `run ${row.runId} has another attempt now: its files are not read further`);
+          throw new MosaicError(
+            "aborted",
+            `run ${row.runId} has another attempt now: its files are not read further`,
+          );
         }
         await supervisor.storeNamed(now, plan, files, batch);
         const file = found.get(batch.path);
@@ -122,21 +151,35 @@ export class Observing {
       more = lines.some((line) => line.more === true);
       for (const { file } of more ? [] : lines) {
         const its = file?.format === undefined ? undefined : found.get(file.path);
-        if (its?.records === 0) its.note = file!.isKnown ? "all of it was stored" : "nothing in it is read";
+        if (its?.records === 0) {
+          its.note = file!.isKnown ? "all of it was stored" : "nothing in it is read";
+        }
       }
     }
-    log.info({ run_id: row.runId, patterns, records: stored }, "files that were named after the run's end are read");
+    log.info(
+      { run_id: row.runId, patterns, records: stored },
+      "files that were named after the run's end are read",
+    );
     return [...found.values()];
   }
 
   /** What a helper prints. @param lists it only says what it would read */
-  async #read(row: RunRow, files: RunFiles, patterns: readonly string[], lists: boolean): Promise<NamedLine[]> {
+  async #read(
+    row: RunRow,
+    files: RunFiles,
+    patterns: readonly string[],
+    lists: boolean,
+  ): Promise<NamedLine[]> {
     const { runId, agentId, workerId, attempt } = row;
     const all = lists ? [] : this.#options.telemetry.sourceCursors(runId, attempt);
     if (all === undefined) {
-      throw new MosaicError("failed_precondition", `how far the files of run ${runId} are stored is damaged`, {
-        hint: "Stop the daemon, run mosaic doctor --repair, and start it again.",
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `how far the files of run ${runId} are stored is damaged`,
+        {
+          hint: "Stop the daemon, run mosaic doctor --repair, and start it again.",
+        },
+      );
     }
     const { globs } = observationOf({ cwd: "/", env: {} }, patterns);
     const cursors = all.reduce((length, { state }) => length + state.length, 0) < MAX_CURSORS_LENGTH
@@ -161,14 +204,18 @@ export class Observing {
 
 function filesOf(lines: readonly NamedLine[]): ObservedFile[] {
   return lines.flatMap(({ file }) =>
-    file === undefined ? [] : [{ path: file.path, format: file.format ?? "", records: 0, note: file.why ?? "" }]
+    file === undefined
+      ? []
+      : [{ path: file.path, format: file.format ?? "", records: 0, note: file.why ?? "" }]
   );
 }
 
 /** Proxies follow no links. */
 async function withRealRoots(patterns: readonly string[]): Promise<string[]> {
   const { globs } = observationOf({ cwd: "/", env: {} }, patterns);
-  const real = await realPaths(globs.flatMap(({ root, glob }) => [root, ...(/[*?]/.test(glob) ? [] : [glob])]));
+  const real = await realPaths(
+    globs.flatMap(({ root, glob }) => [root, ...(/[*?]/.test(glob) ? [] : [glob])]),
+  );
   return globs.map(({ root, glob }) =>
     real.get(glob) ?? (real.get(root) ?? root) + glob.slice(root === "/" ? 0 : root.length)
   );
@@ -176,7 +223,9 @@ async function withRealRoots(patterns: readonly string[]): Promise<string[]> {
 
 /** @throws MosaicError `invalid_argument` */
 function checked(patterns: readonly string[]): readonly string[] {
-  if (patterns.length === 0) throw new MosaicError("invalid_argument", "patterns is empty: name a file or a directory");
+  if (patterns.length === 0) {
+    throw new MosaicError("invalid_argument", "patterns is empty: name a file or a directory");
+  }
   for (const pattern of patterns) {
     const problem = !pattern.startsWith("/")
       ? "must be absolute"
@@ -188,12 +237,17 @@ function checked(patterns: readonly string[]): readonly string[] {
       ? "must name a directory before its first wildcard: everything below / would be searched"
       : undefined;
     if (problem === undefined) continue;
-    throw new MosaicError("invalid_argument", `pattern ${JSON.stringify(pattern.slice(0, 200))} ${problem}`);
+    throw new MosaicError(
+      "invalid_argument",
+      `pattern ${JSON.stringify(pattern.slice(0, 200))} ${problem}`,
+    );
   }
   return patterns;
 }
 
-/** @throws MosaicError `failed_precondition` for a run that has no files of its own to be observed */
+/**
+ * @throws MosaicError `failed_precondition` for a run that has no files of its own to be observed
+ */
 function requireOwnFiles(row: RunRow): RunPlan {
   const { runId, configJson, parent } = row;
   requireWhole(row);
@@ -211,21 +265,38 @@ function requireOwnFiles(row: RunRow): RunPlan {
     ? ["has a proxy on another host", "Name the files in its config: metadata.observe"]
     : undefined;
   if (why === undefined) return plan!;
-  throw new MosaicError("failed_precondition", `run ${runId} ${why[0]}: it observes no further files`, {
-    hint: why[1]!,
-  });
+  throw new MosaicError(
+    "failed_precondition",
+    `run ${runId} ${why[0]}: it observes no further files`,
+    {
+      hint: why[1]!,
+    },
+  );
 }
 
-/** @throws MosaicError `failed_precondition` where neither the proxy nor this host can read the run's files */
+/**
+ * @throws MosaicError `failed_precondition` where neither the proxy nor this host can read the
+ * run's files
+ */
 function requireHere({ runId, state, attempt }: RunRow, plan: RunPlan, files: RunFiles): void {
   const isLive = !isEnded(state);
   let problem: string | undefined;
-  if (isLive && plan.launcher !== "local") problem = `is a job of ${plan.launcher}, whose proxy cannot be replaced`;
-  else if (readRecord(files.workerFile(attempt)) === undefined || readRecord(files.proxyFile(attempt)) === undefined) {
+  if (isLive && plan.launcher !== "local") {
+    problem = `is a job of ${plan.launcher}, whose proxy cannot be replaced`;
+  } else if (
+    readRecord(files.workerFile(attempt)) === undefined ||
+    readRecord(files.proxyFile(attempt)) === undefined
+  ) {
     problem = isLive ? "is being started" : "has started no program on this host";
   }
   if (problem === undefined) return;
-  throw new MosaicError("failed_precondition", `run ${runId} ${problem}: it observes no further files now`, {
-    hint: isLive ? "Try again a little later, or when it has ended." : "mosaic import FILE makes a run of its files.",
-  });
+  throw new MosaicError(
+    "failed_precondition",
+    `run ${runId} ${problem}: it observes no further files now`,
+    {
+      hint: isLive
+        ? "Try again a little later, or when it has ended."
+        : "mosaic import FILE makes a run of its files.",
+    },
+  );
 }

@@ -1,4 +1,7 @@
-/** The parameters of runs, from the registry (config, command line) and from telemetry (what programs recorded). */
+/**
+ * The parameters of runs, from the registry (config, command line) and from telemetry (what
+ * programs recorded).
+ */
 import { hideSecret, isSecretName, withoutSecrets } from "../../base/text/secrets.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import { attemptOfSource, effective, type ParameterValue } from "../../records/parameters.ts";
@@ -20,20 +23,32 @@ interface Readers {
 
 /** One value per name, sorted by name. */
 export function parametersOfRun({ runs, records }: Readers, runId: string): RunParameter[] {
-  const all = [...runs.parameters(runId).map((one) => ({ ...one, seq: 0 })), ...records.parameters(runId)];
-  const earlier = Map.groupBy(all.filter(({ source }) => attemptOfSource(source) !== undefined), ({ name }) => name);
+  const all = [
+    ...runs.parameters(runId).map((one) => ({ ...one, seq: 0 })),
+    ...records.parameters(runId),
+  ];
+  const earlier = Map.groupBy(
+    all.filter(({ source }) => attemptOfSource(source) !== undefined),
+    ({ name }) => name,
+  );
   return [...effective(all).values()]
     .map(({ name, source, value }) => ({
       ...{ name, source, value: shownValue(name, source, value) },
       earlier: (earlier.get(name) ?? []).filter((one) => one.source !== source)
-        .map((one) => ({ attempt: attemptOfSource(one.source)!, value: shownValue(name, one.source, one.value) }))
+        .map((one) => ({
+          attempt: attemptOfSource(one.source)!,
+          value: shownValue(name, one.source, one.value),
+        }))
         .sort((a, b) => a.attempt - b.attempt),
     }))
     .sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 }
 
 /** The values of one name by run id, without runs that lack it. */
-export function parametersNamed({ runs, records }: Readers, name: string): Map<string, ParameterValue> {
+export function parametersNamed(
+  { runs, records }: Readers,
+  name: string,
+): Map<string, ParameterValue> {
   const byRun = new Map<string, ParameterRow[]>();
   const add = (row: ParameterRow) => {
     const of = byRun.get(row.runId);
@@ -72,6 +87,8 @@ function shownValue(name: string, source: string, json: string): ParameterValue 
   const secret = parts.find(isSecretName) ?? parts.at(-1)!;
   if (typeof value === "string") return hideSecret(secret, value);
   // A word of a command line is a number if it looks like one.
-  if (typeof value === "number" && source === "command") return isSecretName(secret) ? hideSecret(secret, json) : value;
+  if (typeof value === "number" && source === "command") {
+    return isSecretName(secret) ? hideSecret(secret, json) : value;
+  }
   return Array.isArray(value) ? withoutSecrets(secret, value) as ParameterValue : value;
 }

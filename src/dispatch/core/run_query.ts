@@ -1,14 +1,28 @@
-/** Lists of runs filtered and sorted by parameters and metrics, over all matching runs, not only one page. */
+/**
+ * Lists of runs filtered and sorted by parameters and metrics, over all matching runs, not only one
+ * page.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { outlineJson, runJson } from "../../runs/fields/run_json.ts";
 import type { RunDetail, RunJson } from "../../runs/fields/run_types.ts";
-import { ALL_PARAMETERS, type QueryColumn, queryColumn, valueOf } from "../../runs/query/query_columns.ts";
+import {
+  ALL_PARAMETERS,
+  type QueryColumn,
+  queryColumn,
+  valueOf,
+} from "../../runs/query/query_columns.ts";
 import { byValue, sortOf } from "../../runs/query/order.ts";
 import { stepsReached } from "../../records/progress_series.ts";
 import { objectiveOf, oneNumber } from "../../records/objective.ts";
 import { fitting } from "../../registry/listing.ts";
-import { Budget, columnsOf, fits, parseExpression, type Value } from "../../runs/query/expression.ts";
+import {
+  Budget,
+  columnsOf,
+  fits,
+  parseExpression,
+  type Value,
+} from "../../runs/query/expression.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { RunFilter, RunOutline, RunRow } from "../../registry/row_types.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
@@ -56,7 +70,11 @@ const MAX_COLUMNS = 100;
 const RUNS_AT_ONCE = 500;
 
 /** @throws MosaicError `invalid_argument` for an invalid filter, column or page token */
-export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQuery): Promise<QueryPage> {
+export async function queryRuns(
+  readers: Readers,
+  filter: RunFilter,
+  query: RunQuery,
+): Promise<QueryPage> {
   if (query.columns.length > MAX_COLUMNS) {
     throw new MosaicError(
       "invalid_argument",
@@ -71,9 +89,9 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
   };
   const where = query.where.trim() === "" ? undefined : parseExpression(query.where);
   const tested = new Map(
-    where === undefined
-      ? []
-      : [...columnsOf(where)].map((name) => [name, lookup(`w ${name}`, queryColumn(name, "param"))]),
+    where === undefined ? [] : [...columnsOf(where)].map((
+      name,
+    ) => [name, lookup(`w ${name}`, queryColumn(name, "param"))]),
   );
   const { column: sort, descending } = sortOf(query.sort);
   const budget = new Budget();
@@ -88,12 +106,17 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
     matching.push({ run, place: { key: keyOf(run), createdAt: run.createdAt, runId: run.runId } });
   }
   matching.sort((a, b) => compare(a.place, b.place, descending));
-  const start = after === undefined ? 0 : matching.findIndex(({ place }) => compare(after, place, descending) < 0);
+  const start = after === undefined
+    ? 0
+    : matching.findIndex(({ place }) => compare(after, place, descending) < 0);
   const wanted = start < 0 ? [] : matching.slice(start, start + query.limit);
   const page = wanted.slice(0, fitting(wanted.map(({ run }) => run.bytes)));
   const isLast = start < 0 || start + page.length >= matching.length;
   return {
-    found: page.map(({ run }) => ({ runId: run.runId, values: columns.map((of) => of(run) ?? null) })),
+    found: page.map(({ run }) => ({
+      runId: run.runId,
+      values: columns.map((of) => of(run) ?? null),
+    })),
     nextToken: isLast ? undefined : tokenOf(page.at(-1)!.place, query),
     total: matching.length,
   };
@@ -124,8 +147,14 @@ export function valuesByRun(
 ): Map<string, Value> {
   if (column.type === "param") return parametersNamed({ runs, records }, column.name);
   const { aggregate } = column;
-  const field = aggregate === "min_step" ? "minStep" : aggregate === "max_step" ? "maxStep" : aggregate;
-  return new Map(records.seriesNamed(column.name).map((series) => [series.runId, series[field] ?? undefined]));
+  const field = aggregate === "min_step"
+    ? "minStep"
+    : aggregate === "max_step"
+    ? "maxStep"
+    : aggregate;
+  return new Map(
+    records.seriesNamed(column.name).map((series) => [series.runId, series[field] ?? undefined]),
+  );
 }
 
 /** Columns for which a run's outline suffices: they are read of very many runs. */
@@ -137,7 +166,8 @@ const OF_OUTLINES = [
 function lookupOf(readers: Readers, column: QueryColumn): Lookup {
   const { runs, records } = readers;
   if (column.type === "param" && column.name === ALL_PARAMETERS) {
-    return ({ runId }) => parametersOfRun({ runs, records }, runId).map(({ name, value }) => [name, value]);
+    return ({ runId }) =>
+      parametersOfRun({ runs, records }, runId).map(({ name, value }) => [name, value]);
   }
   if (column.type !== "run") {
     const values = valuesByRun(readers, column);
@@ -148,7 +178,9 @@ function lookupOf(readers: Readers, column: QueryColumn): Lookup {
   if (column.name === "steps") return ({ runId }) => stepsReached(records.summary(runId));
   const { of } = column;
   const now = Date.now();
-  if (OF_OUTLINES.includes(column.name)) return (run) => valueOf(of, outlineJson(run) as RunJson, now);
+  if (OF_OUTLINES.includes(column.name)) {
+    return (run) => valueOf(of, outlineJson(run) as RunJson, now);
+  }
   return ({ runId }) => {
     const row = runs.known(runId);
     return row === undefined ? undefined : valueOf(of, runJson(readers.detail(row)), now);
@@ -166,7 +198,9 @@ function rewardLookup({ runs, records, objective }: Readers): Lookup {
       const found = parsed === undefined ? [] : records.seriesNamed(parsed.name);
       series.set(
         chosen,
-        values = new Map(found.map((one) => [one.runId, parsed === undefined ? null : one[parsed.value]])),
+        values = new Map(
+          found.map((one) => [one.runId, parsed === undefined ? null : one[parsed.value]]),
+        ),
       );
     }
     return values;

@@ -1,6 +1,6 @@
 /**
- * Packs the logs of an ended attempt if its proxy was killed before it did, and thins its packed log: steps that are stored
- * in telemetry need no text.
+ * Packs the logs of an ended attempt if its proxy was killed before it did, and thins its packed
+ * log: steps that are stored in telemetry need no text.
  */
 import { messageOf } from "../../base/errors.ts";
 import type { RunFiles } from "../../base/layout.ts";
@@ -28,8 +28,15 @@ export interface ThinOptions {
   isStopped: () => boolean;
 }
 
-/** Waits for an ended attempt's proxy, which still works on its files. @returns false if it stays, or the caller stops */
-export async function proxyHasLeft(files: RunFiles, attempt: number, isStopped: () => boolean): Promise<boolean> {
+/**
+ * Waits for an ended attempt's proxy, which still works on its files. @returns false if it stays,
+ * or the caller stops
+ */
+export async function proxyHasLeft(
+  files: RunFiles,
+  attempt: number,
+  isStopped: () => boolean,
+): Promise<boolean> {
   const deadline = performance.now() + PROXY_MS.longest;
   while (proxyLockHeld(files, attempt)) {
     if (isStopped() || performance.now() > deadline) return false;
@@ -39,10 +46,13 @@ export async function proxyHasLeft(files: RunFiles, attempt: number, isStopped: 
 }
 
 /** Call it when the proxy has left. */
-export async function thinLog({ telemetry, log, runId, attempt, files, isStopped }: ThinOptions): Promise<void> {
+export async function thinLog(
+  { telemetry, log, runId, attempt, files, isStopped }: ThinOptions,
+): Promise<void> {
   const journal = JournalFile.left(files, attempt);
   try {
-    // This compares the file with its recorded beginning: no proxy may have noticed that it was truncated.
+    // This compares the file with its recorded beginning: no proxy may have noticed that it was
+    // truncated.
     journal.reached(0);
     await packEndedLog(files.stdout(attempt), log, { journal, isStopped });
   } finally {
@@ -64,13 +74,17 @@ export async function thinLog({ telemetry, log, runId, attempt, files, isStopped
     if (thin === undefined) return undefined;
     await turn();
     const again = rendered(thin, read);
-    return again.length === bytes.length && again.every((byte, i) => byte === bytes[i]) ? thin : undefined;
+    return again.length === bytes.length && again.every((byte, i) => byte === bytes[i])
+      ? thin
+      : undefined;
   };
   try {
     using packed = new PackedLog(files.stdout(attempt));
     const saved = await packed.thin(thin, () => telemetry.allInFile());
     if (saved > 0) log.info({ run_id: runId, attempt, saved_bytes: saved }, "log thinned");
   } catch (error) {
-    if (!isStopped()) log.warn({ run_id: runId, attempt, error: messageOf(error) }, "the log is not thinned");
+    if (!isStopped()) {
+      log.warn({ run_id: runId, attempt, error: messageOf(error) }, "the log is not thinned");
+    }
   }
 }

@@ -10,7 +10,12 @@ import { placeOfWorker } from "../../proxy/start/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
-import { objectiveIn, objectiveOf, type ObjectiveValue, oneNumber } from "../../records/objective.ts";
+import {
+  objectiveIn,
+  objectiveOf,
+  type ObjectiveValue,
+  oneNumber,
+} from "../../records/objective.ts";
 import { EPISODE_REWARD } from "../../records/progress_series.ts";
 import { MISSING } from "../../telemetry/blocks/failures.ts";
 import type { Progress } from "../attempt/state/progress.ts";
@@ -62,7 +67,8 @@ export class Views {
         (row.state === "INIT" ? placer.waitingFor(row) : storeWait(progress?.heldByStore)),
       directory: this.#directory(row),
       children: row.parent === null ? this.#options.registry.childrenOf(row.runId) : 0,
-      maxSteps: expectedStepsOf(row.configJson) || (progress === undefined ? 0 : this.#lengthOf(row)),
+      maxSteps: expectedStepsOf(row.configJson) ||
+        (progress === undefined ? 0 : this.#lengthOf(row)),
       progress: progress?.part ?? null,
       telemetry: {
         ...stored,
@@ -70,16 +76,24 @@ export class Views {
         lastOutputAt: this.#lastOutputAt(row),
         ...this.#overwritten(row),
         objective: this.#objective(row),
-        stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
+        stepsPerSecond: row.state === "EXECUTING"
+          ? progress?.rate.perSecond(performance.now()) ?? 0
+          : 0,
       },
     };
   }
 
-  /** Of a live run, by a parameter such as `total_timesteps`; 0: unknown, or it is no count of the steps that are recorded. */
+  /**
+   * Of a live run, by a parameter such as `total_timesteps`; 0: unknown, or it is no count of the
+   * steps that are recorded.
+   */
   #lengthOf(row: RunRow): number {
     const { registry, telemetry } = this.#options;
     const { runId } = row;
-    const all = [...registry.parameters(runId).map((one) => ({ ...one, seq: 0 })), ...telemetry.parameters(runId)];
+    const all = [
+      ...registry.parameters(runId).map((one) => ({ ...one, seq: 0 })),
+      ...telemetry.parameters(runId),
+    ];
     const { steps, toldStep } = telemetry.summary(runId);
     return lengthIn(effective(all).values(), Math.max(steps, toldStep));
   }
@@ -97,10 +111,15 @@ export class Views {
     return { name: chosen, value: series?.[objective.value] ?? null };
   }
 
-  #overwritten({ runId, attempt }: RunRow): { overwrittenSteps: number; overwrittenEpisodes: number } {
+  #overwritten(
+    { runId, attempt }: RunRow,
+  ): { overwrittenSteps: number; overwrittenEpisodes: number } {
     const { telemetry } = this.#options;
     const count = (series: string) =>
-      attempt === 1 ? 0 : telemetry.overwritten(runId, series).reduce((n, { first, last }) => n + last - first + 1, 0);
+      attempt === 1 ? 0 : telemetry.overwritten(runId, series).reduce(
+        (n, { first, last }) => n + last - first + 1,
+        0,
+      );
     return { overwrittenSteps: count("reward"), overwrittenEpisodes: count(EPISODE_REWARD) };
   }
 
@@ -143,7 +162,10 @@ export class Views {
   logFile(row: RunRow, stream: "stdout" | "stderr", { rank = 0, attempt }: LogOf = {}): string {
     if (attempt !== undefined && (attempt < 1 || attempt > row.attempt)) {
       const had = row.attempt === 1 ? "one attempt, 1" : `attempts 1 to ${row.attempt}`;
-      throw new MosaicError("invalid_argument", `attempt is ${attempt}: run ${row.runId} has ${had}`);
+      throw new MosaicError(
+        "invalid_argument",
+        `attempt is ${attempt}: run ${row.runId} has ${had}`,
+      );
     }
     // A waiting attempt has written nothing yet.
     const newest = row.state === "INIT" && row.attempt > 1 ? row.attempt - 1 : row.attempt;
@@ -154,7 +176,9 @@ export class Views {
   ranks(row: RunRow): Rank[] {
     const plan = planIfReadable(row.configJson);
     const count = plan === undefined ? 1 : plan.slurm.nodes * plan.slurm.tasksPerNode;
-    return plan?.launcher === "local" || count === 1 ? [] : readRanks(this.#files(row), row.attempt, count);
+    return plan?.launcher === "local" || count === 1
+      ? []
+      : readRanks(this.#files(row), row.attempt, count);
   }
 
   lookAtGpus(): Promise<void> {

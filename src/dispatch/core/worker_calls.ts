@@ -3,7 +3,11 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
+import type {
+  EpisodeRecord,
+  StepRecord,
+  WorkerEventRecord,
+} from "../../gen/records/record_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
@@ -30,10 +34,13 @@ export class WorkerCalls {
     const { registry, control } = this.#options;
     if (request.runId === "") throw new MosaicError("invalid_argument", "run_id is empty");
     const row = registry.require(request.runId);
-    if (isEnded(row.state)) throw new MosaicError("failed_precondition", `run ${row.runId} is already terminated`);
+    if (isEnded(row.state)) {
+      throw new MosaicError("failed_precondition", `run ${row.runId} is already terminated`);
+    }
     const acceptedVersion = acceptedProtocol(request.protoVersion);
     const supervisor = control.supervised(control.requireRunning(request.runId, "registered"));
-    // The proxy registers, and so does a worker with --grpc: neither may undo the other's registration.
+    // The proxy registers, and so does a worker with --grpc: neither may undo the other's
+    // registration.
     const sessionToken = row.sessionToken ?? newSessionToken();
     const byProxy = request.workerKind === "telemetry_proxy" && row.workerKind !== null;
     registry.update(row.runId, {
@@ -67,7 +74,10 @@ export class WorkerCalls {
     const { registry, telemetry, supervisor, log } = this.#options;
     const row = registry.require(runId);
     if (supervisor.get(runId) === undefined || row.state === "HANDSHAKE") {
-      throw new MosaicError("failed_precondition", `run ${runId} is ${row.state}: RegisterWorker comes first`);
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is ${row.state}: RegisterWorker comes first`,
+      );
     }
     telemetry.append(runId, row.attempt, steps, episodes, events, label);
     try {
@@ -78,8 +88,8 @@ export class WorkerCalls {
       };
       supervisor.published(runId, { steps: columns, episodes, events });
     } catch (error) {
-      // The records are stored: a failure here must not make the caller publish them again. The next record tries this
-      // again.
+      // The records are stored: a failure here must not make the caller publish them again. The
+      // next record tries this again.
       log.warn(
         { run_id: runId, error: messageOf(error) },
         "published records are stored, but the run's state is not updated yet",
@@ -92,13 +102,18 @@ export class WorkerCalls {
 const OURS = "MOSAIC/1.0";
 
 /**
- * The version used for a worker that asked for `wanted`: any minor version of our major; ours if it names none.
+ * The version used for a worker that asked for `wanted`: any minor version of our major; ours if it
+ * names none.
  * @throws MosaicError `failed_precondition` naming both sides
  */
 function acceptedProtocol(wanted: string): string {
   if (wanted === "") return OURS;
   if (/^MOSAIC\/1(\.\d+)*$/.test(wanted)) return wanted;
-  throw new MosaicError("failed_precondition", `the worker speaks ${JSON.stringify(wanted)}, this daemon ${OURS}`, {
-    hint: "Use a worker and a daemon with the same major version.",
-  });
+  throw new MosaicError(
+    "failed_precondition",
+    `the worker speaks ${JSON.stringify(wanted)}, this daemon ${OURS}`,
+    {
+      hint: "Use a worker and a daemon with the same major version.",
+    },
+  );
 }

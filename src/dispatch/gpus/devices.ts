@@ -1,4 +1,7 @@
-/** From cards to slots: which devices runs may get, and the number by which each is known. Pure functions. */
+/**
+ * From cards to slots: which devices runs may get, and the number by which each is known. Pure
+ * functions.
+ */
 import type { Card } from "../../os/gpus/card.ts";
 import type { GpuOption, Visible } from "../../os/gpus/gpu_option.ts";
 
@@ -25,14 +28,19 @@ export interface KnownSlot {
 
 export function devicesOf(cards: readonly Card[]): Device[] {
   return cards.flatMap(({ uuid, vendor, index: card, name, memoryMb, instances }): Device[] =>
-    instances === null ? [{ uuid, vendor, card, instance: null, name, memoryMb }] : instances.map((part) => ({
-      ...{ uuid: part.uuid, vendor, card, instance: part.index },
-      ...{ name: `${name} MIG ${part.profile}`, memoryMb: part.memoryMb },
-    }))
+    instances === null
+      ? [{ uuid, vendor, card, instance: null, name, memoryMb }]
+      : instances.map((part) => ({
+        ...{ uuid: part.uuid, vendor, card, instance: part.index },
+        ...{ name: `${name} MIG ${part.profile}`, memoryMb: part.memoryMb },
+      }))
   );
 }
 
-/** Names are device numbers, and UUIDs or their beginnings; a card's name stands for all its MIG devices. */
+/**
+ * Names are device numbers, and UUIDs or their beginnings; a card's name stands for all its MIG
+ * devices.
+ */
 function isNamed(device: Device, cards: readonly Card[], name: string): boolean {
   const card = cards.find(({ vendor, index }) => vendor === device.vendor && index === device.card);
   if (/^\d+$/.test(name)) return Number(name) === device.card;
@@ -55,7 +63,8 @@ export function chosen(cards: readonly Card[], option: GpuOption, visible: Visib
   const problems = cards.filter(({ instances }) => instances?.length === 0)
     .map(({ index }) => `GPU ${index} is in MIG mode and has no MIG devices`);
   const names = (vendor: "nvidia" | "amd") => visible[vendor];
-  const mayBeSeen = (device: Device) => names(device.vendor)?.some((name) => isNamed(device, cards, name)) ?? true;
+  const mayBeSeen = (device: Device) =>
+    names(device.vendor)?.some((name) => isNamed(device, cards, name)) ?? true;
   const seen = all.filter(mayBeSeen);
   if (option.type === "auto") return { devices: seen, problems };
   if (option.type === "count") {
@@ -72,7 +81,9 @@ export function chosen(cards: readonly Card[], option: GpuOption, visible: Visib
   for (const name of option.names) {
     const its = all.filter((device) => isNamed(device, cards, name));
     if (its.length === 0) problems.push(`--gpus: ${name} is not there`);
-    else if (!its.some(mayBeSeen)) problems.push(`--gpus: the daemon's own CUDA_VISIBLE_DEVICES hides ${name}`);
+    else if (!its.some(mayBeSeen)) {
+      problems.push(`--gpus: the daemon's own CUDA_VISIBLE_DEVICES hides ${name}`);
+    }
     devices.push(...its.filter((device) => mayBeSeen(device) && !devices.includes(device)));
   }
   return { devices, problems };
@@ -84,7 +95,10 @@ export function told(option: GpuOption, visible: Visible): Device[] {
   const { nvidia } = visible;
   const names = option.type === "named"
     ? option.names.filter((name) => nvidia === undefined || nvidia.includes(name))
-    : (nvidia ?? Array.from({ length: option.count }, (_, index) => String(index))).slice(0, option.count);
+    : (nvidia ?? Array.from({ length: option.count }, (_, index) => String(index))).slice(
+      0,
+      option.count,
+    );
   return names.map((name) => {
     const isNumber = /^\d+$/.test(name);
     return {
@@ -98,22 +112,30 @@ export function told(option: GpuOption, visible: Visible): Device[] {
   });
 }
 
-/** A card's slot is its number, MIG device 2 of card 1 is slot 202; undefined for a device whose card is not known. */
+/**
+ * A card's slot is its number, MIG device 2 of card 1 is slot 202; undefined for a device whose
+ * card is not known.
+ */
 function usualSlot({ card, instance }: Device): number | undefined {
   if (card < 0) return undefined;
   return instance === null ? card : 100 * (card + 1) + instance;
 }
 
 /**
- * A device keeps its slot as long as it is known by its UUID, even if the tool numbers the cards anew (a card has fallen off);
- * a slot that a run holds never stands for another device.
+ * A device keeps its slot as long as it is known by its UUID, even if the tool numbers the cards
+ * anew (a card has fallen off); a slot that a run holds never stands for another device.
  */
-export function slotsFor(devices: readonly Device[], known: readonly KnownSlot[]): Map<number, Device> {
+export function slotsFor(
+  devices: readonly Device[],
+  known: readonly KnownSlot[],
+): Map<number, Device> {
   const slots = new Map<number, Device>();
   const holderOf = new Map(known.filter(({ held }) => held).map(({ slot, uuid }) => [slot, uuid]));
   const rest: Device[] = [];
   for (const device of devices) {
-    const mine = device.uuid === "" ? undefined : known.find(({ uuid }) => uuid === device.uuid)?.slot;
+    const mine = device.uuid === ""
+      ? undefined
+      : known.find(({ uuid }) => uuid === device.uuid)?.slot;
     if (mine === undefined || slots.has(mine)) rest.push(device);
     else slots.set(mine, device);
   }
@@ -121,7 +143,8 @@ export function slotsFor(devices: readonly Device[], known: readonly KnownSlot[]
     const usual = usualSlot(device);
     const isFree = (slot: number) =>
       !slots.has(slot) &&
-      (!holderOf.has(slot) || (slot === usual && (holderOf.get(slot) === "" || device.uuid === "")));
+      (!holderOf.has(slot) ||
+        (slot === usual && (holderOf.get(slot) === "" || device.uuid === "")));
     let slot = usual ?? 0;
     while (!isFree(slot)) slot = slot < 1000 ? 1000 : slot + 1;
     slots.set(slot, device);
@@ -138,8 +161,9 @@ export function textOf(slot: number, { card, instance, uuid, name }: Device): st
 }
 
 /**
- * The variables by which a worker sees these devices and no others. UUIDs cannot be misread; device numbers mean the same
- * as in nvidia-smi only in the order of the bus, which is not CUDA's own. HIP knows numbers only.
+ * The variables by which a worker sees these devices and no others. UUIDs cannot be misread; device
+ * numbers mean the same as in nvidia-smi only in the order of the bus, which is not CUDA's own. HIP
+ * knows numbers only.
  */
 export function gpuVariables(
   slots: readonly number[],
@@ -147,15 +171,21 @@ export function gpuVariables(
   hasAmd: boolean,
 ): Record<string, string> {
   // An empty list means all cards to HIP.
-  if (slots.length === 0) return { CUDA_VISIBLE_DEVICES: "", ...(hasAmd ? { HIP_VISIBLE_DEVICES: "-1" } : {}) };
-  const devices = slots.map((slot) => deviceOf(slot) ?? told({ type: "named", names: [String(slot)] }, ALL)[0]!);
+  if (slots.length === 0) {
+    return { CUDA_VISIBLE_DEVICES: "", ...(hasAmd ? { HIP_VISIBLE_DEVICES: "-1" } : {}) };
+  }
+  const devices = slots.map((slot) =>
+    deviceOf(slot) ?? told({ type: "named", names: [String(slot)] }, ALL)[0]!
+  );
   const numbers = devices.map(({ card }) => String(card)).join(",");
   if (devices.some(({ vendor }) => vendor === "amd")) {
     return { HIP_VISIBLE_DEVICES: numbers, CUDA_VISIBLE_DEVICES: numbers };
   }
   return {
     CUDA_DEVICE_ORDER: "PCI_BUS_ID",
-    CUDA_VISIBLE_DEVICES: devices.map(({ uuid, card }) => uuid === "" ? String(card) : uuid).join(","),
+    CUDA_VISIBLE_DEVICES: devices.map(({ uuid, card }) => uuid === "" ? String(card) : uuid).join(
+      ",",
+    ),
   };
 }
 

@@ -7,13 +7,18 @@ import type { Device } from "./devices.ts";
 
 const NAMED = 2;
 
-/** Programs on this device whose memory counts, largest first. AMD's tool does not say on which card one is. */
+/**
+ * Programs on this device whose memory counts, largest first. AMD's tool does not say on which card
+ * one is.
+ */
 export function processesOn(
   device: Device,
   processes: readonly GpuProcess[],
   ignored: readonly string[] = [],
 ): GpuProcess[] {
-  return processes.filter(({ uuid, name }) => device.uuid !== "" && uuid === device.uuid && !ignored.includes(name))
+  return processes.filter(({ uuid, name }) =>
+    device.uuid !== "" && uuid === device.uuid && !ignored.includes(name)
+  )
     .toSorted((a, b) => (b.usedMb ?? 0) - (a.usedMb ?? 0));
 }
 
@@ -25,7 +30,10 @@ export interface Sharers {
   declaredMb: number;
 }
 
-/** Megabytes that others use; null if nobody says. @param card undefined for a MIG device, of which only processes are told */
+/**
+ * Megabytes that others use; null if nobody says. @param card undefined for a MIG device, of which
+ * only processes are told
+ */
 export function usedMb(
   device: Device,
   card: Card | undefined,
@@ -34,8 +42,10 @@ export function usedMb(
   own?: Sharers,
 ): number | null {
   const mine = processes.filter(({ uuid }) => device.uuid !== "" && uuid === device.uuid);
-  const counts = ({ pid, name }: GpuProcess) => rule.ignored.includes(name) || own?.pids.has(pid) === true;
-  const sum = (of: readonly GpuProcess[]) => of.reduce((total, { usedMb }) => total + (usedMb ?? 0), 0);
+  const counts = ({ pid, name }: GpuProcess) =>
+    rule.ignored.includes(name) || own?.pids.has(pid) === true;
+  const sum = (of: readonly GpuProcess[]) =>
+    of.reduce((total, { usedMb }) => total + (usedMb ?? 0), 0);
   // Without a total it is the host's memory, which everybody uses.
   if (card !== undefined && card.usedMb !== null && card.memoryMb !== null) {
     // A tool that names no process on the card: the runs are believed.
@@ -64,7 +74,11 @@ export function useText(
 }
 
 /** "pid 4123 of ada, python, 22.1 GiB". */
-export function whoText(used: number, processes: readonly GpuProcess[], owners: ReadonlyMap<number, Owner>): string {
+export function whoText(
+  used: number,
+  processes: readonly GpuProcess[],
+  owners: ReadonlyMap<number, Owner>,
+): string {
   if (processes.length === 0) return `${sizeOf(used)} in use, of no process that the driver names`;
   const named = processes.slice(0, NAMED).map(({ pid, name, usedMb }) => {
     const owner = owners.get(pid);

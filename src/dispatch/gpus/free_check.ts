@@ -1,6 +1,7 @@
 /**
- * Whether cards that no run has alone are really free, and whether others use those that runs share. Asked before a run gets one: of a reading that is a few seconds old, or else
- * after the next, which wakes the dispatcher. While nothing changes the tools are asked less and less often.
+ * Whether cards that no run has alone are really free, and whether others use those that runs
+ * share. Asked before a run gets one: of a reading that is a few seconds old, or else after the
+ * next, which wakes the dispatcher. While nothing changes the tools are asked less and less often.
  */
 import type { GpuReading, GpuTools } from "../../os/gpus/gpu_tools.ts";
 import type { FreeRule } from "../../os/gpus/free_memory.ts";
@@ -15,7 +16,10 @@ export interface FreeSlots {
   used: string[];
   /** What is known is too old: nothing is given out before the tools answer. */
   asking: boolean;
-  /** While it is too old: which nobody else used at the last look; undefined if one of them was not looked at. */
+  /**
+   * While it is too old: which nobody else used at the last look; undefined if one of them was not
+   * looked at.
+   */
   likely?: number[] | undefined;
 }
 
@@ -58,7 +62,10 @@ export class FreeCheck {
     this.#tools = tools;
   }
 
-  /** @param wanting stands for the runs that want cards: others are asked for at once @param then called after the answer */
+  /**
+   * @param wanting stands for the runs that want cards: others are asked for at once @param then
+   * called after the answer
+   */
   of(free: readonly number[], wanting: string, then: () => void): FreeSlots {
     const found = this.#found;
     const age = found === undefined ? Infinity : performance.now() - found.at;
@@ -88,7 +95,9 @@ export class FreeCheck {
     // Older figures may still show the run that has just freed a card.
     const reading = await this.#source.read(0);
     const failed = reading.tool && reading.cards.length === 0 && !reading.complete;
-    const used = failed || !reading.tool ? new Map<number, string>() : await this.#usedOf(free, reading);
+    const used = failed || !reading.tool
+      ? new Map<number, string>()
+      : await this.#usedOf(free, reading);
     const problem = failed && !this.#source.isTold ? reading.problem : "";
     this.#patienceMs = Math.min(MOST_MS, Math.max(FRESH_MS, this.#patienceMs * 2));
     this.#found = { at: performance.now(), looked: new Set(free), used, problem };
@@ -113,10 +122,18 @@ export class FreeCheck {
       const own = sharers.get(slot);
       const used = usedMb(device, card, processes, rule, own);
       if (used === null || !isUsed(used, device.memoryMb, rule)) return [];
-      const its = processesOn(device, processes, rule.ignored).filter(({ pid }) => !own?.pids.has(pid));
+      const its = processesOn(device, processes, rule.ignored).filter(({ pid }) =>
+        !own?.pids.has(pid)
+      );
       return [{ slot, device, used, its }];
     });
-    const owners = await ownersOf(blocked.flatMap(({ its }) => its.slice(0, 4).map(({ pid }: GpuProcess) => pid)));
-    return new Map(blocked.map(({ slot, device, used, its }) => [slot, useText(slot, device, used, its, owners)]));
+    const owners = await ownersOf(
+      blocked.flatMap(({ its }) => its.slice(0, 4).map(({ pid }: GpuProcess) => pid)),
+    );
+    return new Map(
+      blocked.map((
+        { slot, device, used, its },
+      ) => [slot, useText(slot, device, used, its, owners)]),
+    );
   }
 }

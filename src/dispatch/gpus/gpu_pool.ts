@@ -1,7 +1,8 @@
 /**
- * The GPUs that this daemon gives to runs, as slots. The drivers' tools are asked at the start, from time to time, and when
- * somebody needs figures; what they say changes the slots. Nobody waits for a tool that hangs: the daemon starts without an
- * answer, and slots come when there is one. A run keeps its slots, whatever happens to their cards.
+ * The GPUs that this daemon gives to runs, as slots. The drivers' tools are asked at the start,
+ * from time to time, and when somebody needs figures; what they say changes the slots. Nobody waits
+ * for a tool that hangs: the daemon starts without an answer, and slots come when there is one. A
+ * run keeps its slots, whatever happens to their cards.
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -21,7 +22,9 @@ import { chosen, type Device, gpuVariables, slotsFor, textOf, told } from "./dev
 /** What the start waits for a first answer. */
 const START_MS = { auto: 3000, told: 1000 };
 const EVERY_MS = 60_000;
-/** After an answer that lacks something, the next is asked for sooner, and then less and less soon. */
+/**
+ * After an answer that lacks something, the next is asked for sooner, and then less and less soon.
+ */
 const SOON_MS = 2000;
 const WITHOUT_TOOL_MS = 300_000;
 /** A driver that has just been asked is not asked again. */
@@ -55,13 +58,21 @@ export class GpuPool {
   #told = "";
 
   /** @param devices what is known before a tool has answered */
-  constructor(options: GpuPoolOptions, devices: readonly Device[] = told(options.option, options.visible)) {
+  constructor(
+    options: GpuPoolOptions,
+    devices: readonly Device[] = told(options.option, options.visible),
+  ) {
     this.#options = options;
     this.#slots = slotsFor(devices, []);
-    this.#check = options.free === undefined ? undefined : new FreeCheck(options.free, this, options.tools);
+    this.#check = options.free === undefined
+      ? undefined
+      : new FreeCheck(options.free, this, options.tools);
   }
 
-  /** Asks for the first time; returns when there is an answer, or when the start cannot wait any longer. */
+  /**
+   * Asks for the first time; returns when there is an answer, or when the start cannot wait any
+   * longer.
+   */
   async begin(): Promise<void> {
     if (this.#unasked) return;
     const limit = this.#options.option.type === "auto" ? START_MS.auto : START_MS.told;
@@ -70,7 +81,9 @@ export class GpuPool {
     this.#options.log.warn(
       { seconds: limit / 1000 },
       "the GPU driver's tool has not answered yet; the daemon starts " +
-        (type === "auto" ? "without GPU slots, which are added when it answers" : "with the slots of --gpus"),
+        (type === "auto"
+          ? "without GPU slots, which are added when it answers"
+          : "with the slots of --gpus"),
     );
   }
 
@@ -78,7 +91,10 @@ export class GpuPool {
   enter(registry: Slots, onChanged: () => void): void {
     this.#onChanged = onChanged;
     const held = registry.gpus.devices().filter(isHeld);
-    const slots = slotsFor([...this.#slots.values()], held.map(({ slot, uuid }) => ({ slot, uuid, held: true })));
+    const slots = slotsFor(
+      [...this.#slots.values()],
+      held.map(({ slot, uuid }) => ({ slot, uuid, held: true })),
+    );
     registry.gpus.set([...slots.keys()], uuidsOf(slots));
     this.#slots = slots;
     this.#registry = registry;
@@ -104,7 +120,8 @@ export class GpuPool {
 
   /** How many a run may ask for: any number while it is not known. */
   get mostRequested(): number {
-    const isKnown = this.#unasked || this.#reading !== undefined || this.#options.option.type !== "auto";
+    const isKnown = this.#unasked || this.#reading !== undefined ||
+      this.#options.option.type !== "auto";
     return isKnown ? this.#slots.size : Infinity;
   }
 
@@ -139,7 +156,8 @@ export class GpuPool {
 
   /**
    * Which of these slots, which no run has, nobody else uses either.
-   * @param wanting stands for the runs that want them @param then called if the tools must be asked first
+   * @param wanting stands for the runs that want them @param then called if the tools must be asked
+   * first
    */
   reallyFree(free: readonly number[], wanting: string, then: () => void): FreeSlots {
     if (this.#check === undefined || this.#unasked || this.#reading?.tool === false) {
@@ -149,7 +167,9 @@ export class GpuPool {
   }
 
   /** By which a worker sees its slots and no others, and knows its share of them. */
-  variablesOf({ runId, gpuSlots, gpuShare }: Pick<RunRow, "runId" | "gpuSlots" | "gpuShare">): Record<string, string> {
+  variablesOf(
+    { runId, gpuSlots, gpuShare }: Pick<RunRow, "runId" | "gpuSlots" | "gpuShare">,
+  ): Record<string, string> {
     const hasAmd = [...this.#slots.values()].some(({ vendor }) => vendor === "amd");
     const deviceOf = (slot: number) => this.#slots.get(slot) ?? this.#lost.get(slot);
     const shares = this.#registry?.gpus.sharesOf(runId) ?? [];
@@ -170,7 +190,10 @@ export class GpuPool {
     return new Map(shared.map(({ slot, shares }) => {
       const workers = shares.flatMap(({ runId }) => registry.get(runId)?.worker?.pid ?? []);
       const pids = new Set(workers.flatMap((pid) => processesOf(pid, all)).map(({ pid }) => pid));
-      return [slot, { pids, declaredMb: shares.reduce((sum, { memoryMb }) => sum + (memoryMb ?? 0), 0) }];
+      return [slot, {
+        pids,
+        declaredMb: shares.reduce((sum, { memoryMb }) => sum + (memoryMb ?? 0), 0),
+      }];
     }));
   }
 
@@ -187,7 +210,9 @@ export class GpuPool {
   /** The same; undefined if there is no answer within this time. */
   async readWithin(limitMs: number): Promise<GpuReading | undefined> {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<undefined>((resolve) => timer = setTimeout(() => resolve(undefined), limitMs));
+    const late = new Promise<undefined>((resolve) =>
+      timer = setTimeout(() => resolve(undefined), limitMs)
+    );
     try {
       return await Promise.race([this.read(), late]);
     } finally {
@@ -218,7 +243,10 @@ export class GpuPool {
       this.#apply(reading);
     } catch (error) {
       // The slots stay as they were until the next answer.
-      this.#options.log.warn({ error: messageOf(error) }, "cannot enter the host's GPU slots; trying again");
+      this.#options.log.warn(
+        { error: messageOf(error) },
+        "cannot enter the host's GPU slots; trying again",
+      );
       this.#failures++;
     }
     return reading;
@@ -243,7 +271,10 @@ export class GpuPool {
     const problem = [reading.problem, ...choice.problems].filter((text) => text !== "").join("; ");
     this.#failures = problem === "" ? 0 : this.#failures + 1;
     if (problem !== this.#told && problem !== "") {
-      log.warn({ problem, slots: choice.devices?.length ?? this.#slots.size }, "not all GPUs can be used");
+      log.warn(
+        { problem, slots: choice.devices?.length ?? this.#slots.size },
+        "not all GPUs can be used",
+      );
     }
     this.#told = problem;
     // A tool that fails as a whole says nothing of any card.
@@ -270,7 +301,10 @@ export class GpuPool {
       const [was, is] = [before.get(slot), after.get(slot)];
       const runs = known.find((its) => its.slot === slot)?.runs ?? [];
       if (is !== undefined && was === undefined) {
-        log.info({ slot, gpu: textOf(slot, is), run_id: runs.join(", ") || null }, "a GPU has come");
+        log.info(
+          { slot, gpu: textOf(slot, is), run_id: runs.join(", ") || null },
+          "a GPU has come",
+        );
       }
       if (is === undefined && was !== undefined) {
         this.#lost.set(slot, was);

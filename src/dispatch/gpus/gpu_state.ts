@@ -58,11 +58,26 @@ export class GpuStates {
       const device = this.#pool.deviceOf(slot);
       const card = reading === undefined ? undefined : this.#pool.cardOf(slot, reading);
       const used = card?.usedMb ?? null;
-      const inUse = runId === null && shares.length === 0 && isUsed(used, device?.memoryMb ?? null, USUAL_FREE);
+      const inUse = runId === null && shares.length === 0 &&
+        isUsed(used, device?.memoryMb ?? null, USUAL_FREE);
       return {
-        ...{ slot, runId, name: device?.name ?? "", uuid: device?.uuid ?? "", memoryMb: device?.memoryMb ?? null },
-        ...{ usedMb: used, percent: card?.percent ?? null, watts: card?.watts ?? null, celsius: card?.celsius ?? null },
-        shares: shares.map((share) => ({ ...share, usedMb: looked?.used.get(`${slot} ${share.runId}`) ?? null })),
+        ...{
+          slot,
+          runId,
+          name: device?.name ?? "",
+          uuid: device?.uuid ?? "",
+          memoryMb: device?.memoryMb ?? null,
+        },
+        ...{
+          usedMb: used,
+          percent: card?.percent ?? null,
+          watts: card?.watts ?? null,
+          celsius: card?.celsius ?? null,
+        },
+        shares: shares.map((share) => ({
+          ...share,
+          usedMb: looked?.used.get(`${slot} ${share.runId}`) ?? null,
+        })),
         others: looked?.others.get(slot) ?? (inUse ? `${sizeOf(used!)} in use by others` : ""),
         lost: device === undefined,
       };
@@ -70,7 +85,10 @@ export class GpuStates {
   }
 
   /** Asks the drivers anew, and who uses the cards. @param workerOf pid of a run's worker */
-  async look(slots: readonly GpuSlot[], workerOf: (runId: string) => number | undefined): Promise<void> {
+  async look(
+    slots: readonly GpuSlot[],
+    workerOf: (runId: string) => number | undefined,
+  ): Promise<void> {
     const reading = await this.#pool.readWithin(ANSWER_MS);
     if (reading === undefined || !reading.tool) return;
     const [processes = [], all] = await Promise.all([this.#pool.processes(), readProcesses()]);
@@ -81,15 +99,22 @@ export class GpuStates {
       const own = new Set<number>();
       for (const holder of runId === null ? shares.map((share) => share.runId) : [runId]) {
         const worker = workerOf(holder);
-        const pids = new Set(worker === undefined ? [] : processesOf(worker, all).map(({ pid }) => pid));
+        const pids = new Set(
+          worker === undefined ? [] : processesOf(worker, all).map(({ pid }) => pid),
+        );
         for (const pid of pids) own.add(pid);
-        const mb = on.flatMap(({ pid, usedMb }) => pids.has(pid) ? usedMb ?? [] : []).reduce((a, b) => a + b, 0);
+        const mb = on.flatMap(({ pid, usedMb }) => pids.has(pid) ? usedMb ?? [] : []).reduce(
+          (a, b) => a + b,
+          0,
+        );
         if (runId === null && on.length > 0) used.set(`${slot} ${holder}`, mb);
       }
       const its = on.filter(({ pid }) => !own.has(pid));
       return its.length === 0 ? [] : [{ slot, its }];
     });
-    const owners = await ownersOf(others.flatMap(({ its }) => its.slice(0, 4).map(({ pid }) => pid)));
+    const owners = await ownersOf(
+      others.flatMap(({ its }) => its.slice(0, 4).map(({ pid }) => pid)),
+    );
     const texts = others.map(({ slot, its }) =>
       [slot, whoText(usedOn(slot, reading, this.#pool), its, owners)] as const
     );

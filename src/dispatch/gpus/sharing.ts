@@ -6,7 +6,10 @@ import type { Device } from "./devices.ts";
 /** What a run declares of each of its cards: a part, or memory in MiB. */
 export type ShareWish = { part: number } | { memoryMb: number };
 
-/** `pack`: onto the fullest card with room, so that whole cards stay free; `spread`: onto the emptiest. */
+/**
+ * `pack`: onto the fullest card with room, so that whole cards stay free; `spread`: onto the
+ * emptiest.
+ */
 export type SharePolicy = "pack" | "spread";
 
 /** A card that nobody has alone. */
@@ -67,8 +70,9 @@ export function roomText({ slot, left, memoryMb }: Room): string {
 const percent = (part: number) => Math.round(part * 1000) / 10;
 
 /**
- * What a program is told of its share. JAX takes a part of the card's memory at its start, TensorFlow all of it unless it is
- * told not to; where an MPS server runs, it enforces memory and part. Without one, its variables have no effect.
+ * What a program is told of its share. JAX takes a part of the card's memory at its start,
+ * TensorFlow all of it unless it is told not to; where an MPS server runs, it enforces memory and
+ * part. Without one, its variables have no effect.
  * @param shares in the order of the devices
  */
 export function shareVariables(
@@ -86,9 +90,13 @@ export function shareVariables(
     ...(known.length === shares.length
       ? {
         MOSAIC_GPU_MEMORY_MB: String(Math.min(...known)),
-        ...(isNvidia ? { CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: known.map((mb, at) => `${at}=${mb}M`).join(",") } : {}),
+        ...(isNvidia
+          ? { CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: known.map((mb, at) => `${at}=${mb}M`).join(",") }
+          : {}),
       }
       : {}),
-    ...(byPart && isNvidia ? { CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.max(1, Math.round(part * 100))) } : {}),
+    ...(byPart && isNvidia
+      ? { CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.max(1, Math.round(part * 100))) }
+      : {}),
   };
 }

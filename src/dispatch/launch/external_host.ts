@@ -1,6 +1,6 @@
 /**
- * Runs whose proxy somebody else starts, on another host or in a container (`worker.external`): the daemon starts nothing,
- * sees none of their processes, and only waits for the proxy to connect.
+ * Runs whose proxy somebody else starts, on another host or in a container (`worker.external`): the
+ * daemon starts nothing, sees none of their processes, and only waits for the proxy to connect.
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { RunPlan } from "../../config/plan.ts";
@@ -11,7 +11,8 @@ import type { ProxyHello, WorkerSettings } from "../attempt/state/connected_prox
 import { writeSessionToken } from "./engine/session_token.ts";
 
 /**
- * After the grace period, the proxy of a stopped attempt may stay disconnected this long; then the attempt ends without it.
+ * After the grace period, the proxy of a stopped attempt may stay disconnected this long; then the
+ * attempt ends without it.
  */
 const STOPPED_ABSENCE_MS = 15_000;
 
@@ -56,7 +57,10 @@ class ExternalAttempt implements AttemptHost {
     this.uploads = plan.worker.uploadFiles;
   }
 
-  /** A container that is started again has lost its journal: its records cannot continue the stored ones. */
+  /**
+   * A container that is started again has lost its journal: its records cannot continue the stored
+   * ones.
+   */
   admit(row: RunRow, hello: ProxyHello): void {
     // A proxy that was welcomed before may have started the worker.
     const isWelcomed = row.proxy !== null && row.proxy.identity !== hello.proxy.identity;
@@ -86,7 +90,10 @@ class ExternalAttempt implements AttemptHost {
   }
 
   attach(row: RunRow): never {
-    throw new MosaicError("failed_precondition", `this daemon does not start the proxy of run ${row.runId}`);
+    throw new MosaicError(
+      "failed_precondition",
+      `this daemon does not start the proxy of run ${row.runId}`,
+    );
   }
 
   worker(): undefined {}

@@ -18,9 +18,14 @@ export interface Hosts {
 }
 
 export function hosts(
-  options: LocalHostOptions & { graceSeconds: number; launchers: readonly Launcher[]; placer: () => Placer },
+  options: LocalHostOptions & {
+    graceSeconds: number;
+    launchers: readonly Launcher[];
+    placer: () => Placer;
+  },
 ): Hosts {
-  const launcherOf = ({ launcher }: RunPlan) => options.launchers.find(({ name }) => name === launcher);
+  const launcherOf = ({ launcher }: RunPlan) =>
+    options.launchers.find(({ name }) => name === launcher);
   const local = new LocalHost(options);
   const external = new ExternalHost(options);
   const placed = new PlacedHost({
@@ -30,7 +35,8 @@ export function hosts(
   });
   return {
     local,
-    hostOf: ({ worker, launcher }) => worker.external ? external : launcher === "local" ? local : placed,
+    hostOf: ({ worker, launcher }) =>
+      worker.external ? external : launcher === "local" ? local : placed,
     launcherOf,
     admit(plan, owner) {
       const elsewhere = plan.worker.external || plan.launcher !== "local";
@@ -44,9 +50,14 @@ export function hosts(
       if (options.workerUser !== undefined && launcherOf(plan) !== undefined) {
         throw new MosaicError(
           "failed_precondition",
-          `metadata.launcher is ${JSON.stringify(plan.launcher)}, and what it places runs as the daemon's user: ` +
+          `metadata.launcher is ${
+            JSON.stringify(plan.launcher)
+          }, and what it places runs as the daemon's user: ` +
             "this daemon's --worker-user cannot hold there",
-          { hint: "Submit the run to a daemon of the user that it is to run as, or leave out metadata.launcher." },
+          {
+            hint:
+              "Submit the run to a daemon of the user that it is to run as, or leave out metadata.launcher.",
+          },
         );
       }
       local.admit(plan, owner);

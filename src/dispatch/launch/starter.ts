@@ -1,8 +1,9 @@
 /**
- * Starts an attempt on its host: preflight, files, transition, proxy, in that order. If the daemon dies before the
- * transition, the run is INIT (holding its GPUs) and is simply started again. If it dies after the transition but before the
- * proxy starts, there is no trace of a proxy or worker, so the attempt is requeued. Once the proxy runs, its lock and files
- * show it (launch/local/recovery_decision.ts). So an attempt never has two workers.
+ * Starts an attempt on its host: preflight, files, transition, proxy, in that order. If the daemon
+ * dies before the transition, the run is INIT (holding its GPUs) and is simply started again. If it
+ * dies after the transition but before the proxy starts, there is no trace of a proxy or worker, so
+ * the attempt is requeued. Once the proxy runs, its lock and files show it
+ * (launch/local/recovery_decision.ts). So an attempt never has two workers.
  */
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
@@ -44,7 +45,8 @@ export class Starter {
   }
 
   /**
-   * Brings an INIT run to HANDSHAKE, or to FAULTED with the reason. A run that is no longer INIT is left alone.
+   * Brings an INIT run to HANDSHAKE, or to FAULTED with the reason. A run that is no longer INIT is
+   * left alone.
    *
    * @throws on a temporary shortage (free space, descriptors, …): the run waits.
    */
@@ -68,7 +70,8 @@ export class Starter {
       if (isShortage(error)) throw error;
       reason = `dispatch_error: ${messageOf(error)}`;
     }
-    const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
+    const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ??
+      null;
     log.warn({ run_id: row.runId, attempt: row.attempt, reason }, "run could not be started");
     registry.apply(row.runId, { type: "failed", reason }, { hint }, () => ({
       kind: "failed",
@@ -76,7 +79,10 @@ export class Starter {
     }));
   }
 
-  /** What keeps a run from starting for now, as far as that is known without trying; undefined: nothing. */
+  /**
+   * What keeps a run from starting for now, as far as that is known without trying; undefined:
+   * nothing.
+   */
   troubleOf(row: RunRow): string | undefined {
     try {
       requireDescriptors(this.#options.descriptors, "start a run");
@@ -109,13 +115,19 @@ export class Starter {
     try {
       process = launch.start(spawned);
     } catch (error) {
-      log.error({ run_id: row.runId, error: messageOf(error) }, "no process could be created; the run waits");
+      log.error(
+        { run_id: row.runId, error: messageOf(error) },
+        "no process could be created; the run waits",
+      );
       const notBefore = Date.now() + SHORTAGE_WAIT_MS;
       try {
         registry.apply(row.runId, { type: "requeued", reason: messageOf(error) }, { notBefore });
       } catch (again) {
         // This failed, too: the supervisor finds nothing started and requeues the attempt.
-        log.error({ run_id: row.runId, error: messageOf(again) }, "the reason cannot be written either; trying again");
+        log.error(
+          { run_id: row.runId, error: messageOf(again) },
+          "the reason cannot be written either; trying again",
+        );
         supervisor.started(spawned, plan, undefined, stepsBefore);
       }
       return;
@@ -124,10 +136,17 @@ export class Starter {
     try {
       if (process !== undefined) registry.update(row.runId, { proxy: process });
     } catch (error) {
-      // Needed only by a daemon that starts before the proxy has connected; the attempt's lock shows the proxy as well.
-      log.warn({ run_id: row.runId, error: messageOf(error) }, "the proxy could not be written to the registry");
+      // Needed only by a daemon that starts before the proxy has connected; the attempt's lock
+      // shows the proxy as well.
+      log.warn(
+        { run_id: row.runId, error: messageOf(error) },
+        "the proxy could not be written to the registry",
+      );
     }
-    log.info({ run_id: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, launch.started);
+    log.info(
+      { run_id: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots },
+      launch.started,
+    );
   }
 
   #enterSpawned(row: RunRow, sessionToken: string): { spawned: RunRow; stepsBefore: number } {
@@ -135,7 +154,11 @@ export class Starter {
     const stepsBefore = telemetry.summary(row.runId).steps;
     try {
       if (row.attempt > 1) {
-        telemetry.beginAttempt(row.runId, row.attempt, resumedAt(row, telemetry, registry.artifacts(row.runId)));
+        telemetry.beginAttempt(
+          row.runId,
+          row.attempt,
+          resumedAt(row, telemetry, registry.artifacts(row.runId)),
+        );
       }
     } catch (error) {
       if (isShortage(error)) throw error;
@@ -145,7 +168,11 @@ export class Starter {
         "the position where this attempt begins in curves could not be written",
       );
     }
-    const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
+    const spawned = registry.apply(row.runId, { type: "spawned" }, {
+      sessionToken,
+      proxy: null,
+      worker: null,
+    }, () => ({
       kind: "started",
       data: {
         digest: row.digest,
@@ -160,7 +187,8 @@ export class Starter {
 }
 
 /**
- * Unix milliseconds of the checkpoint; null: the attempt has none. A checkpoint that no record names counts as the newest.
+ * Unix milliseconds of the checkpoint; null: the attempt has none. A checkpoint that no record
+ * names counts as the newest.
  */
 function resumedAt(
   { resumeFrom, runId }: RunRow,
@@ -168,13 +196,18 @@ function resumedAt(
   artifacts: readonly ArtifactRow[],
 ): number | null {
   if (resumeFrom === null) return null;
-  const times = artifacts.filter(({ path }) => `${resumeFrom}/`.includes(`/${path}/`) || path === resumeFrom)
+  const times = artifacts.filter(({ path }) =>
+    `${resumeFrom}/`.includes(`/${path}/`) || path === resumeFrom
+  )
     .map(({ at }) => at);
   return checkpointTime(telemetry, runId, resumeFrom) ??
     (times.length > 0 ? Math.max(...times) : Number.MAX_SAFE_INTEGER);
 }
 
-/** A worker started on a full disk would fail for that reason alone. @throws MosaicError `unavailable` */
+/**
+ * A worker started on a full disk would fail for that reason alone. @throws MosaicError
+ * `unavailable`
+ */
 export function requireFreeSpace(directory: string): void {
   const freeSpace = freeSpaceOf(directory);
   if (!freeSpace.enough) throw new MosaicError("unavailable", freeSpaceText(directory, freeSpace));

@@ -1,7 +1,7 @@
 /**
- * What runs have read and written. An artifact is named by its run (`RUN:checkpoints/best.pt`) or by a name that its content
- * was given (`policy:best`, `policy:v3`, `policy`: the newest). Nothing is copied: a name stands for a content, and a file
- * with it is found wherever a run still has one.
+ * What runs have read and written. An artifact is named by its run (`RUN:checkpoints/best.pt`) or
+ * by a name that its content was given (`policy:best`, `policy:v3`, `policy`: the newest). Nothing
+ * is copied: a name stands for a content, and a file with it is found wherever a run still has one.
  */
 import { sha256 } from "../../base/node_modules.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
@@ -67,30 +67,48 @@ export class Lineage {
     this.#parts = parts;
   }
 
-  /** @throws MosaicError `not_found`, `invalid_argument`, `failed_precondition` (a content that no run has any more) */
+  /**
+   * @throws MosaicError `not_found`, `invalid_argument`, `failed_precondition` (a content that no
+   * run has any more)
+   */
   find(artifact: string): FoundArtifact {
     const { registry } = this.#parts;
     const [, left, right] = /^([^:]+)(?::(.+))?$/s.exec(artifact) ?? [];
     if (left === undefined) {
-      throw new MosaicError("invalid_argument", `artifact ${JSON.stringify(artifact)} has no name`, {
-        hint: "Give RUN:PATH, or NAME:ALIAS.",
-      });
+      throw new MosaicError(
+        "invalid_argument",
+        `artifact ${JSON.stringify(artifact)} has no name`,
+        {
+          hint: "Give RUN:PATH, or NAME:ALIAS.",
+        },
+      );
     }
     const versions = registry.lineage.versions(left);
     const version = versionOf(versions, right ?? LATEST);
     if (version !== undefined) return this.#withContent(version);
     if (right === undefined) {
-      throw new MosaicError("not_found", `no artifact is called "${left}"`, { hint: "Of a run, give RUN:PATH." });
+      throw new MosaicError("not_found", `no artifact is called "${left}"`, {
+        hint: "Of a run, give RUN:PATH.",
+      });
     }
     try {
       return this.#ofRun(registry.resolve(left), right);
     } catch (error) {
-      if (versions.length === 0 || !(error instanceof MosaicError) || error.code !== "not_found") throw error;
+      if (versions.length === 0 || !(error instanceof MosaicError) || error.code !== "not_found") {
+        throw error;
+      }
     }
-    const known = [LATEST, ...versions.flatMap(({ aliases, version }) => [...aliases, `v${version}`])];
-    throw new MosaicError("not_found", `${left} has no version "${right}".${didYouMean(right, known)}`, {
-      hint: `It has ${known.slice(0, 20).join(", ")}.`,
-    });
+    const known = [
+      LATEST,
+      ...versions.flatMap(({ aliases, version }) => [...aliases, `v${version}`]),
+    ];
+    throw new MosaicError(
+      "not_found",
+      `${left} has no version "${right}".${didYouMean(right, known)}`,
+      {
+        hint: `It has ${known.slice(0, 20).join(", ")}.`,
+      },
+    );
   }
 
   #ofRun(run: RunRow, path: string): FoundArtifact {
@@ -101,9 +119,13 @@ export class Lineage {
     const inside = artifacts.filter((one) => one.path.startsWith(`${wanted}/`));
     if (exact === undefined && inside.length === 0) {
       const paths = artifacts.map((one) => one.path);
-      throw new MosaicError("not_found", `run ${run.name} has no artifact "${path}".${didYouMean(path, paths)}`, {
-        hint: `mosaic show ${run.runId} lists ${paths.length} artifacts.`,
-      });
+      throw new MosaicError(
+        "not_found",
+        `run ${run.name} has no artifact "${path}".${didYouMean(path, paths)}`,
+        {
+          hint: `mosaic show ${run.runId} lists ${paths.length} artifacts.`,
+        },
+      );
     }
     const file = wanted.startsWith("/") ? wanted : `${directoryOf(run)}/${wanted}`;
     const whose = { runId: run.runId, runName: run.name, path: wanted, file };
@@ -111,7 +133,9 @@ export class Lineage {
     const bytes = inside.reduce((sum, one) => sum + one.bytes, 0);
     if (inside.some((one) => one.sha256 === "")) return { ...whose, sha256: "", bytes };
     // As `sha256sum` prints them, sorted by path.
-    const lines = inside.map((one) => `${one.sha256}  ${one.path.slice(wanted.length + 1)}\n`).join("");
+    const lines = inside.map((one) => `${one.sha256}  ${one.path.slice(wanted.length + 1)}\n`).join(
+      "",
+    );
     return { ...whose, sha256: sha256().update(lines).digest("hex"), bytes };
   }
 
@@ -144,15 +168,22 @@ export class Lineage {
 
   /**
    * Gives a content a name, and aliases to its version.
-   * @throws MosaicError as `find`; `invalid_argument` for a name that is none, `failed_precondition` without a checksum
+   * @throws MosaicError as `find`; `invalid_argument` for a name that is none,
+   * `failed_precondition` without a checksum
    */
   name(artifact: string, name: string, aliases: readonly string[]): NamedArtifact {
     if (!NAME.test(name)) {
-      throw new MosaicError("invalid_argument", `name ${JSON.stringify(name)} is no name of an artifact`, {
-        hint: "Letters, digits, . _ -, the first a letter, at most 100.",
-      });
+      throw new MosaicError(
+        "invalid_argument",
+        `name ${JSON.stringify(name)} is no name of an artifact`,
+        {
+          hint: "Letters, digits, . _ -, the first a letter, at most 100.",
+        },
+      );
     }
-    const wrong = aliases.find((alias) => !NAME.test(alias) || VERSION.test(alias) || alias === LATEST);
+    const wrong = aliases.find((alias) =>
+      !NAME.test(alias) || VERSION.test(alias) || alias === LATEST
+    );
     if (wrong !== undefined) {
       throw new MosaicError("invalid_argument", `alias ${JSON.stringify(wrong)} cannot be given`, {
         hint: "A name of letters, digits, . _ -; latest and v1, v2 … are given by mosaic.",
@@ -166,11 +197,17 @@ export class Lineage {
         isOutside
           ? `${found.path} lies outside of its run's directory, so its content is not known`
           : `the checksum of ${found.path} of run ${found.runName} is not computed yet`,
-        { hint: isOutside ? "Write it below $MOSAIC_RUN_DIR." : "It is some seconds after the file's last change." },
+        {
+          hint: isOutside
+            ? "Write it below $MOSAIC_RUN_DIR."
+            : "It is some seconds after the file's last change.",
+        },
       );
     }
     const { runId, path, sha256, bytes } = found;
-    return this.#named(this.#parts.registry.lineage.nameContent({ name, runId, path, sha256, bytes }, aliases));
+    return this.#named(
+      this.#parts.registry.lineage.nameContent({ name, runId, path, sha256, bytes }, aliases),
+    );
   }
 
   /** @param name "" for all */
@@ -188,12 +225,18 @@ export class Lineage {
     return {
       uses: this.#edges(runId, (run) => lineage.usesOf(run), ({ sourceRun }) => sourceRun),
       usedBy: this.#edges(runId, (run) => lineage.usesFrom(run), (use) => use.runId),
-      names: lineage.versions("").filter((version) => version.runId === runId).map((version) => this.#named(version)),
+      names: lineage.versions("").filter((version) => version.runId === runId).map((version) =>
+        this.#named(version)
+      ),
     };
   }
 
   /** Nearest first; each run is followed once. */
-  #edges(from: string, usesAt: (runId: string) => UseRow[], next: (use: UseRow) => string): LineageEdge[] {
+  #edges(
+    from: string,
+    usesAt: (runId: string) => UseRow[],
+    next: (use: UseRow) => string,
+  ): LineageEdge[] {
     const edges: LineageEdge[] = [];
     const seen = new Set([from]);
     for (const runId of seen) {
@@ -214,7 +257,8 @@ export class Lineage {
       runName: registry.get(use.runId)?.name ?? "",
       sourceName: source?.name ?? use.sourceName,
       sourceDeleted: use.sourceRun !== "" && source === undefined,
-      changed: source !== undefined && use.sha256 !== "" && this.#contentOf(source, use.path) !== use.sha256,
+      changed: source !== undefined && use.sha256 !== "" &&
+        this.#contentOf(source, use.path) !== use.sha256,
     };
   }
 
@@ -228,10 +272,15 @@ export class Lineage {
     }
   }
 
-  /** A record of the run's program that it reads an artifact: `use_artifact`. What cannot be found is recorded as that. */
+  /**
+   * A record of the run's program that it reads an artifact: `use_artifact`. What cannot be found
+   * is recorded as that.
+   */
   used(run: RunRow, event: { dataJson: string }): void {
     const record = parsedObject(event.dataJson) ?? {};
-    const payload = typeof record.payload === "object" && record.payload !== null ? record.payload : record;
+    const payload = typeof record.payload === "object" && record.payload !== null
+      ? record.payload
+      : record;
     const { artifact } = payload as { artifact?: unknown };
     if (typeof artifact !== "string" || artifact === "") return;
     const given = artifact.slice(0, 500);
@@ -240,10 +289,19 @@ export class Lineage {
       const { runId, runName, path, sha256 } = this.#findOrNothing(given);
       // What it has written itself comes from no other run.
       if (runId === run.runId) return;
-      registry.lineage.addUses(run.runId, [{ sourceRun: runId, sourceName: runName, path, sha256, given }]);
+      registry.lineage.addUses(run.runId, [{
+        sourceRun: runId,
+        sourceName: runName,
+        path,
+        sha256,
+        given,
+      }]);
     } catch (error) {
       // A full disk, say. The record stays in the run's telemetry.
-      log.error({ run_id: run.runId, artifact: given, error: messageOf(error) }, "a used artifact is not recorded");
+      log.error(
+        { run_id: run.runId, artifact: given, error: messageOf(error) },
+        "a used artifact is not recorded",
+      );
     }
   }
 
@@ -260,5 +318,7 @@ export class Lineage {
 function versionOf(versions: readonly VersionRow[], which: string): VersionRow | undefined {
   if (which === LATEST) return versions[0];
   const number = VERSION.exec(which)?.[1];
-  return versions.find(({ version, aliases }) => number === undefined ? aliases.includes(which) : version === +number);
+  return versions.find(({ version, aliases }) =>
+    number === undefined ? aliases.includes(which) : version === +number
+  );
 }

@@ -1,6 +1,6 @@
 /**
- * Starts waiting runs as soon as they can run. Woken by a submission, by a run that ends or registers, and by the end of a
- * back-off; a pass every two seconds is only a safety net.
+ * Starts waiting runs as soon as they can run. Woken by a submission, by a run that ends or
+ * registers, and by the end of a back-off; a pass every two seconds is only a safety net.
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -23,7 +23,10 @@ import type { Holder } from "./wait_reasons.ts";
 const SAFETY_NET_MS = 2000;
 /** Longest timer; the safety net covers longer waits. */
 const MAX_TIMER_MS = 60_000;
-/** After a pass, dispatch pauses for this many times the pass's duration: it takes at most a tenth of the thread's time. */
+/**
+ * After a pass, dispatch pauses for this many times the pass's duration: it takes at most a tenth
+ * of the thread's time.
+ */
 const PASS_REST = 9;
 
 /** Wait after a temporary trouble, such as a full disk. */
@@ -45,11 +48,16 @@ export interface DispatcherOptions {
   preemptions: Preemptions;
   /** A waiting run has ended. */
   onEnded: (row: RunRow) => void;
-  /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
+  /**
+   * Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending.
+   */
   recovering: () => { gpus: boolean; runs: number };
 }
 
-/** A monotonic clock in milliseconds. Recorded times are wall-clock time, because they must survive a restart. */
+/**
+ * A monotonic clock in milliseconds. Recorded times are wall-clock time, because they must survive
+ * a restart.
+ */
 const clock = () => performance.now();
 
 /** When the back-off ends. Setting the wall clock back does not make it longer than intended. */
@@ -79,13 +87,15 @@ function waitingOf(row: RunRow, users: Users): Waiting {
     share: wishOf(row),
     heldSlots: row.gpuSlots,
     notBefore: backOffEnd(row),
-    waitingFor: row.notBefore === null ? "" : `its next attempt at ${new Date(row.notBefore).toISOString()}`,
+    waitingFor: row.notBefore === null
+      ? ""
+      : `its next attempt at ${new Date(row.notBefore).toISOString()}`,
   };
 }
 
 /**
- * A requested cancellation that is not entered yet also keeps a run from being started; so does damage, until the run is
- * quarantined.
+ * A requested cancellation that is not entered yet also keeps a run from being started; so does
+ * damage, until the run is quarantined.
  */
 function waits(row: RunRow): boolean {
   return row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0;
@@ -173,7 +183,9 @@ export class Dispatcher {
     if (this.#pass === "due" || this.#closed) return;
     this.#pass = "due";
     // The cost of a pass grows with the queue, and thousands may be submitted at once.
-    const restMs = this.#passMs < 1 ? 0 : this.#passedAt + PASS_REST * this.#passMs - performance.now();
+    const restMs = this.#passMs < 1
+      ? 0
+      : this.#passedAt + PASS_REST * this.#passMs - performance.now();
     if (restMs <= 0) queueMicrotask(() => this.#runPass());
     else this.#rest = setTimeout(() => this.#runPass(), restMs);
   }
@@ -181,7 +193,9 @@ export class Dispatcher {
   #readQueue(): void {
     this.#waiting.clear();
     for (const row of this.#options.registry.live()) {
-      if (!waits(row) || this.#starting.has(row.runId) || this.#options.placer.places(row)) continue;
+      if (!waits(row) || this.#starting.has(row.runId) || this.#options.placer.places(row)) {
+        continue;
+      }
       this.#waiting.set(row.runId, waitingOf(row, this.#options.users));
     }
   }
@@ -201,14 +215,20 @@ export class Dispatcher {
     try {
       const recovering = this.#options.recovering();
       const slots = registry.gpus.slots();
-      const shared = new Map(slots.flatMap((slot) => slot.shares.length === 0 ? [] : [[slot.slot, partLeft(slot)]]));
+      const shared = new Map(
+        slots.flatMap((slot) => slot.shares.length === 0 ? [] : [[slot.slot, partLeft(slot)]]),
+      );
       const memoryOf = (slot: number) => this.#options.gpus.deviceOf(slot)?.memoryMb ?? null;
-      const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId)).map((run) =>
-        this.#turn(run)
-      ).filter((run) => run !== undefined);
+      const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId))
+        .map((run) => this.#turn(run)).filter((run) => run !== undefined);
       const ranks = users.ranks(waiting);
-      const ranked = ranks.size === 0 ? waiting : waiting.map((run) => ({ ...run, rank: ranks.get(run.runId)! }));
-      const free = this.#reallyFree(slots.filter((slot) => slot.runId === null).map((slot) => slot.slot), waiting);
+      const ranked = ranks.size === 0
+        ? waiting
+        : waiting.map((run) => ({ ...run, rank: ranks.get(run.runId)! }));
+      const free = this.#reallyFree(
+        slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
+        waiting,
+      );
       const { start, queue, blocked, freeGpus, wakeAt } = schedule(ranked, {
         now: clock(),
         freeSlots: free.usable.filter((slot) => !shared.has(slot)),
@@ -251,10 +271,17 @@ export class Dispatcher {
       gpusRequested > 0 && heldSlots.length === 0 && (notBefore ?? 0) <= now;
     const wanting = free.length === 0 ? [] : waiting.filter(isAsked);
     if (wanting.length === 0) return { usable: free, used: [], asking: false };
-    return this.#options.gpus.reallyFree(free, `${wanting.length} ${wanting[0]!.runId}`, () => this.wake());
+    return this.#options.gpus.reallyFree(
+      free,
+      `${wanting.length} ${wanting[0]!.runId}`,
+      () => this.wake(),
+    );
   }
 
-  /** The run, held back until its turn by its own wishes; undefined if that never comes and it has ended. */
+  /**
+   * The run, held back until its turn by its own wishes; undefined if that never comes and it has
+   * ended.
+   */
   #turn(run: Waiting): Waiting | undefined {
     if (run.wishes === null) return run;
     const turn = this.#options.turns.of(run.wishes);
@@ -276,7 +303,11 @@ export class Dispatcher {
       return undefined;
     } catch (error) {
       // For example a full disk: the next pass tries again, and the run does not start meanwhile.
-      return { ...run, notBefore: Infinity, waitingFor: `the entry of its end: ${messageOf(error)}` };
+      return {
+        ...run,
+        notBefore: Infinity,
+        waitingFor: `the entry of its end: ${messageOf(error)}`,
+      };
     }
   }
 
@@ -297,7 +328,10 @@ export class Dispatcher {
   #wakeAt(at: number | undefined): void {
     clearTimeout(this.#timer);
     if (at === undefined) return;
-    this.#timer = setTimeout(() => this.#runPass(), Math.min(MAX_TIMER_MS, Math.max(1, at - clock())));
+    this.#timer = setTimeout(
+      () => this.#runPass(),
+      Math.min(MAX_TIMER_MS, Math.max(1, at - clock())),
+    );
   }
 
   #start(runId: string, slots: readonly number[], shares: readonly NewShare[] = []): void {
@@ -310,7 +344,8 @@ export class Dispatcher {
     const started = starter.start(registry.require(runId), supervisor)
       .then(() => undefined, (error) => {
         const why = messageOf(error);
-        // Log once per run and trouble, ignoring numbers in the text: the trouble may last for hours.
+        // Log once per run and trouble, ignoring numbers in the text: the trouble may last for
+        // hours.
         if (withoutFigures(this.#troubles.get(runId)) !== withoutFigures(why)) {
           log.warn({ run_id: runId, error: why }, "run cannot be started for now");
         }
@@ -323,7 +358,9 @@ export class Dispatcher {
         const now = registry.get(runId);
         if (now !== undefined) preemptions.tried(now);
         if (now !== undefined && waits(now)) {
-          const waits = trouble === undefined ? {} : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
+          const waits = trouble === undefined
+            ? {}
+            : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
           this.#waiting.set(runId, { ...waitingOf(now, this.#options.users), ...waits });
         }
         this.wake();

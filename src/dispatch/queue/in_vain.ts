@@ -1,6 +1,7 @@
 /**
- * Preemptions in vain: the run that got the place could not start. It stops nobody for some time, and those that have given
- * way to it are spared; both for longer each time. Known to this daemon only: the next one may learn it once more.
+ * Preemptions in vain: the run that got the place could not start. It stops nobody for some time,
+ * and those that have given way to it are spared; both for longer each time. Known to this daemon
+ * only: the next one may learn it once more.
  */
 
 const FIRST_MS = 60_000;

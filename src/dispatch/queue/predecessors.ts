@@ -1,4 +1,6 @@
-/** Asks turn.ts whether it is a run's turn, with what the registry knows of the run's predecessors. */
+/**
+ * Asks turn.ts whether it is a run's turn, with what the registry knows of the run's predecessors.
+ */
 import { planIfReadable } from "../../config/plan.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
@@ -8,7 +10,9 @@ import type { SweepState } from "../../registry/sweeps/sweep_rows.ts";
 import { isEnded, LIVE_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { type Predecessor, type Turn, turnOf, type Wishes } from "./turn.ts";
 
-/** Transitions that are read one by one; after more of them, everything known is looked up again. */
+/**
+ * Transitions that are read one by one; after more of them, everything known is looked up again.
+ */
 const TRANSITIONS = 1000;
 /** Predecessors in memory. */
 const KNOWN = 20_000;
@@ -88,30 +92,54 @@ export class Turns {
     const row = registry.get(runId);
     if (row !== undefined) {
       const lives = !isEnded(row.state) || (row.state === "FAULTED" && isRepeated(row));
-      return { runId, name: row.name, ...(lives ? { end: "lives", how: "" } : endOf(row.state, row.reason)) };
+      return {
+        runId,
+        name: row.name,
+        ...(lives ? { end: "lives", how: "" } : endOf(row.state, row.reason)),
+      };
     }
     const [deleted] = registry.eventsSince(0, { runId, kinds: ["deleted", "trashed"], limit: 1 });
     if (deleted === undefined) {
-      return { runId, name: "", end: "forgotten", how: "was deleted, and how it had ended is not known any more" };
+      return {
+        runId,
+        name: "",
+        end: "forgotten",
+        how: "was deleted, and how it had ended is not known any more",
+      };
     }
-    const { state, reason } = JSON.parse(deleted.dataJson) as { state: string; reason: string | null };
+    const { state, reason } = JSON.parse(deleted.dataJson) as {
+      state: string;
+      reason: string | null;
+    };
     const { end, how } = endOf(state, reason);
     return { runId, name: deleted.runName, end, how: `${how} and was deleted` };
   }
 }
 
-/** A sweep ends well when it has finished and none of its trials has failed, was refused or cancelled (but for early stopping). */
+/**
+ * A sweep ends well when it has finished and none of its trials has failed, was refused or
+ * cancelled (but for early stopping).
+ */
 export function sweepEnd(
   sweep: { state: SweepState; counts: Record<string, number> } | undefined,
 ): Pick<Predecessor, "end" | "how"> {
   if (sweep === undefined) return { end: "forgotten", how: "is not known any more" };
   const { state, counts } = sweep;
   const isOver = state === "finished" || state === "cancelled";
-  if (!isOver || LIVE_STATES.some((live) => (counts[live] ?? 0) > 0)) return { end: "lives", how: "" };
+  if (!isOver || LIVE_STATES.some((live) => (counts[live] ?? 0) > 0)) {
+    return { end: "lives", how: "" };
+  }
   if (state === "cancelled") return { end: "not_ok", how: "was cancelled" };
-  const [failed, cancelled, refused] = [counts.FAULTED ?? 0, counts.CANCELLED ?? 0, counts.refused ?? 0];
+  const [failed, cancelled, refused] = [
+    counts.FAULTED ?? 0,
+    counts.CANCELLED ?? 0,
+    counts.refused ?? 0,
+  ];
   if (failed + cancelled + refused === 0) return { end: "ok", how: "ended well" };
-  return { end: "not_ok", how: `ended with ${failed} failed, ${cancelled} cancelled and ${refused} refused trials` };
+  return {
+    end: "not_ok",
+    how: `ended with ${failed} failed, ${cancelled} cancelled and ${refused} refused trials`,
+  };
 }
 
 function endOf(state: string, reason: string | null): Pick<Predecessor, "end" | "how"> {
@@ -121,7 +149,8 @@ function endOf(state: string, reason: string | null): Pick<Predecessor, "end" | 
 }
 
 /**
- * Null for a run that wishes nothing now: order concerns the first start alone, and so does a deadline that does not stop.
+ * Null for a run that wishes nothing now: order concerns the first start alone, and so does a
+ * deadline that does not stop.
  */
 export function wishesOf(row: RunRow): Wishes | null {
   // Reading the configs of a long queue takes seconds. A stored config is compact JSON.
@@ -135,5 +164,7 @@ export function wishesOf(row: RunRow): Wishes | null {
     beginAt: isFirst ? queue.beginAt(row.createdAt) : null,
     deadlineAt: isFirst || queue.deadlineStops ? queue.deadlineAt(row.createdAt) : null,
   };
-  return wishes.after.length === 0 && wishes.beginAt === null && wishes.deadlineAt === null ? null : wishes;
+  return wishes.after.length === 0 && wishes.beginAt === null && wishes.deadlineAt === null
+    ? null
+    : wishes;
 }

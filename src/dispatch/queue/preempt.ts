@@ -1,5 +1,6 @@
 /**
- * Which runs give way to waiting ones of higher priority (`metadata.queue.preemptible`). Pure; preemptions.ts performs it.
+ * Which runs give way to waiting ones of higher priority (`metadata.queue.preemptible`). Pure;
+ * preemptions.ts performs it.
  */
 
 /** A run that would start if there were room. */
@@ -9,7 +10,10 @@ export interface Blocked {
   /** GPUs that it needs at once; 0: none, or it takes what is free. */
   gpus: number;
   owner: string;
-  /** How many GPUs of its owner must become free before the owner may have these; those of the runs before it included. */
+  /**
+   * How many GPUs of its owner must become free before the owner may have these; those of the runs
+   * before it included.
+   */
   overLimit: number;
 }
 
@@ -49,8 +53,14 @@ interface Missing extends Room {
  * @param blocked in the order in which they would start
  * @param room places (`--max-runs`) and GPUs that are free now
  */
-export function preemptions(blocked: readonly Blocked[], runners: readonly Runner[], room: Room): Preemption[] {
-  const candidates = runners.filter(({ ending, preemptible }) => preemptible && !ending).toSorted(leastLoss);
+export function preemptions(
+  blocked: readonly Blocked[],
+  runners: readonly Runner[],
+  room: Room,
+): Preemption[] {
+  const candidates = runners.filter(({ ending, preemptible }) => preemptible && !ending).toSorted(
+    leastLoss,
+  );
   const lowest = Math.min(...candidates.map(({ priority }) => priority));
   const ending = runners.filter((runner) => runner.ending);
   const free: Room = {
@@ -71,7 +81,11 @@ export function preemptions(blocked: readonly Blocked[], runners: readonly Runne
       gpus: run.gpus - free.gpus,
       own: run.overLimit - (freedOf.get(run.owner) ?? 0),
     };
-    const victims = victimsFor(run.owner, missing, candidates.filter(({ priority }) => priority < run.priority));
+    const victims = victimsFor(
+      run.owner,
+      missing,
+      candidates.filter(({ priority }) => priority < run.priority),
+    );
     if (victims === undefined) {
       if (run.gpus > 0) gpusKept = true;
       continue;
@@ -89,10 +103,16 @@ export function preemptions(blocked: readonly Blocked[], runners: readonly Runne
   return chosen;
 }
 
-/** Runs that cannot start which one decision finds at most: each is a look at a disk. Beyond them nobody gives way for now. */
+/**
+ * Runs that cannot start which one decision finds at most: each is a look at a disk. Beyond them
+ * nobody gives way for now.
+ */
 const MOST_UNABLE = 20;
 
-/** As `preemptions`, but nobody gives way to a run that could not start anyway: it counts as not there. */
+/**
+ * As `preemptions`, but nobody gives way to a run that could not start anyway: it counts as not
+ * there.
+ */
 export function preemptionsForAble(
   blocked: readonly Blocked[],
   runners: readonly Runner[],
@@ -109,26 +129,40 @@ export function preemptionsForAble(
   return [];
 }
 
-/** First those that were asked already, then by the least priority, then those that have run for the least time. */
+/**
+ * First those that were asked already, then by the least priority, then those that have run for the
+ * least time.
+ */
 function leastLoss(a: Runner, b: Runner): number {
-  return Number(b.asked) - Number(a.asked) || a.priority - b.priority || b.startedAt - a.startedAt ||
+  return Number(b.asked) - Number(a.asked) || a.priority - b.priority ||
+    b.startedAt - a.startedAt ||
     (a.runId < b.runId ? -1 : 1);
 }
 
-/** Enough of the candidates, and none without which the rest is enough; undefined if all of them are not enough. */
-function victimsFor(owner: string, missing: Missing, candidates: readonly Runner[]): Runner[] | undefined {
+/**
+ * Enough of the candidates, and none without which the rest is enough; undefined if all of them are
+ * not enough.
+ */
+function victimsFor(
+  owner: string,
+  missing: Missing,
+  candidates: readonly Runner[],
+): Runner[] | undefined {
   const gpusOf = (runners: readonly Runner[]) => runners.reduce((sum, { gpus }) => sum + gpus, 0);
-  const ownOf = (runners: readonly Runner[]) => gpusOf(runners.filter((runner) => runner.owner === owner));
+  const ownOf = (runners: readonly Runner[]) =>
+    gpusOf(runners.filter((runner) => runner.owner === owner));
   const lacks = (victims: readonly Runner[]): Missing => ({
     places: missing.places - victims.length,
     gpus: missing.gpus - gpusOf(victims),
     own: missing.own - ownOf(victims),
   });
-  const isEnough = (victims: readonly Runner[]) => Object.values(lacks(victims)).every((count) => count <= 0);
+  const isEnough = (victims: readonly Runner[]) =>
+    Object.values(lacks(victims)).every((count) => count <= 0);
   let victims: Runner[] = [];
   for (const candidate of candidates) {
     const { places, gpus, own } = lacks(victims);
-    const helps = places > 0 || (candidate.gpus > 0 && (gpus > 0 || (own > 0 && candidate.owner === owner)));
+    const helps = places > 0 ||
+      (candidate.gpus > 0 && (gpus > 0 || (own > 0 && candidate.owner === owner)));
     if (helps) victims.push(candidate);
   }
   if (!isEnough(victims)) return undefined;

@@ -1,7 +1,8 @@
 /**
- * Stops the runs that preempt.ts chooses: a worker that reads messages is asked for a checkpoint first and has some time for
- * it; then the stop is committed (`fault_requested`), and SIGTERM follows. A daemon that dies before the commit has done
- * nothing that counts, and the next one decides by the same facts; after it, the next one stops the run.
+ * Stops the runs that preempt.ts chooses: a worker that reads messages is asked for a checkpoint
+ * first and has some time for it; then the stop is committed (`fault_requested`), and SIGTERM
+ * follows. A daemon that dies before the commit has done nothing that counts, and the next one
+ * decides by the same facts; after it, the next one stops the run.
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -25,7 +26,9 @@ export interface PreemptionsOptions {
   log: Logger;
   supervisor: Pick<Supervisor, "idsHere" | "fault" | "askCheckpoint">;
   ownerOf: (row: RunRow) => string;
-  /** What would keep a run from starting if it had its place now; undefined: nothing that is known. */
+  /**
+   * What would keep a run from starting if it had its place now; undefined: nothing that is known.
+   */
   troubleOf: (row: RunRow) => string | undefined;
   /** It is time for another pass. */
   wake: () => void;
@@ -37,7 +40,10 @@ export class Preemptions {
   readonly #options: PreemptionsOptions;
   /** Registered runs that may be preempted. */
   readonly #preemptible = new Set<string>();
-  /** Runs that were asked for a checkpoint: when, milliseconds of a monotonic clock, and after which event. */
+  /**
+   * Runs that were asked for a checkpoint: when, milliseconds of a monotonic clock, and after which
+   * event.
+   */
   readonly #asked = new Map<string, { at: number; seq: number }>();
   readonly #inVain = new InVain();
   /** Started runs that have not registered. */
@@ -65,8 +71,13 @@ export class Preemptions {
     const isUp = state === "READY" || state === "EXECUTING" || state === "PAUSED";
     if (isUp) this.#inVain.cameUp(runId);
     if (isEnded(state)) this.#inVain.ended(runId);
-    if (state !== "HANDSHAKE" && this.#starting.delete(runId) && state === "INIT") this.#startFailed(runId);
-    if (isUp && configJson.includes('"queue":{') && planIfReadable(configJson)?.queue.preemptible === true) {
+    if (state !== "HANDSHAKE" && this.#starting.delete(runId) && state === "INIT") {
+      this.#startFailed(runId);
+    }
+    if (
+      isUp && configJson.includes('"queue":{') &&
+      planIfReadable(configJson)?.queue.preemptible === true
+    ) {
       this.#preemptible.add(runId);
     } else {
       this.#preemptible.delete(runId);
@@ -85,8 +96,8 @@ export class Preemptions {
   }
 
   /**
-   * After each pass. @param room see preempt.ts @param unsure which runs lack GPUs is not known for the moment: those that
-   * were asked stay asked
+   * After each pass. @param room see preempt.ts @param unsure which runs lack GPUs is not known for
+   * the moment: those that were asked stay asked
    */
   check(blocked: readonly Blocked[], room: { places: number; gpus: number }, unsure = false): void {
     clearTimeout(this.#timer);
@@ -101,7 +112,10 @@ export class Preemptions {
         this.#preempt(victim, by);
       } catch (error) {
         // For example a full disk: the next pass tries again.
-        this.#options.log.warn({ run_id: victim, error: messageOf(error) }, "run could not be preempted for now");
+        this.#options.log.warn(
+          { run_id: victim, error: messageOf(error) },
+          "run could not be preempted for now",
+        );
       }
     }
     if (chosen.length > 0) this.#timer = setTimeout(() => this.#options.wake(), AGAIN_MS);

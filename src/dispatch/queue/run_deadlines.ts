@@ -1,6 +1,7 @@
 /**
- * Ends runs whose deadline passes while they run (`metadata.queue.deadline_stops`) or while an engine has their job in its
- * queue. Dispatcher and placer end those that wait themselves, when they ask for the run's turn.
+ * Ends runs whose deadline passes while they run (`metadata.queue.deadline_stops`) or while an
+ * engine has their job in its queue. Dispatcher and placer end those that wait themselves, when
+ * they ask for the run's turn.
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -100,7 +101,9 @@ export class Deadlines {
       supervisor.fault(runId, DEADLINE_PASSED);
     } else if (placer.isPlaced(row)) {
       // Durable before the engine is asked: the next daemon asks it again.
-      const requested = row.faultRequested !== null ? row : registry.update(runId, { faultRequested: DEADLINE_PASSED });
+      const requested = row.faultRequested !== null
+        ? row
+        : registry.update(runId, { faultRequested: DEADLINE_PASSED });
       placer.cancelRequested(requested);
     }
   }

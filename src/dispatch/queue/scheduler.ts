@@ -1,12 +1,20 @@
 /**
  * Decides which runs start now: a pure function of the waiting runs and of free resources.
- * Higher priority first, then by fair shares if there are any, then first come, first served. A run whose GPUs are mandatory gets all of them or waits, and while
- * it waits no run behind it may take a GPU: otherwise a stream of small runs would starve it for ever. Runs that need no GPU
- * pass it. A run whose GPUs are not mandatory takes what is free, possibly none.
+ * Higher priority first, then by fair shares if there are any, then first come, first served. A run
+ * whose GPUs are mandatory gets all of them or waits, and while it waits no run behind it may take
+ * a GPU: otherwise a stream of small runs would starve it for ever. Runs that need no GPU pass it.
+ * A run whose GPUs are not mandatory takes what is free, possibly none.
  */
 
 import type { Blocked } from "./preempt.ts";
-import { placed, type Room, roomText, type SharePolicy, type ShareWish, wishText } from "../gpus/sharing.ts";
+import {
+  placed,
+  type Room,
+  roomText,
+  type SharePolicy,
+  type ShareWish,
+  wishText,
+} from "../gpus/sharing.ts";
 import { fits, type NewShare } from "../../registry/gpus/gpu_rows.ts";
 import { type Holder, waitText } from "./wait_reasons.ts";
 
@@ -26,8 +34,8 @@ export interface WaitingRun {
   /** Slots that it already holds from an interrupted start. */
   heldSlots: readonly number[];
   /**
-   * It may not start before this time (of the clock of `now`): back-off of the restart policy, temporary trouble, its own
-   * wish (turn.ts). Infinity: not before something else happens.
+   * It may not start before this time (of the clock of `now`): back-off of the restart policy,
+   * temporary trouble, its own wish (turn.ts). Infinity: not before something else happens.
    */
   notBefore: number | null;
   /** What it waits for until then, as text for people. */
@@ -51,7 +59,9 @@ export interface Capacity {
   maxRunsPerUser: number;
   /** What others than runs use of further slots, as text for people. */
   used: readonly string[];
-  /** Too little is known of whether the slots are free: none is assigned before the drivers answer. */
+  /**
+   * Too little is known of whether the slots are free: none is assigned before the drivers answer.
+   */
   asking: boolean;
   /** Then: how many are free by what was known last; undefined if it was not known of all. */
   likely?: number | undefined;
@@ -64,7 +74,10 @@ export interface Capacity {
   /** Runs that have processes. */
   running: number;
   maxRuns: number;
-  /** Runs whose proxy has not registered yet. If too many start at once, each would miss its handshake limit. */
+  /**
+   * Runs whose proxy has not registered yet. If too many start at once, each would miss its
+   * handshake limit.
+   */
   starting: number;
   maxStarting: number;
 }
@@ -90,14 +103,18 @@ export interface Schedule {
   queue: QueueEntry[];
   /** Runs that only lack room, in the order in which they would start. */
   blocked: Blocked[];
-  /** GPUs that are free after these starts; while the drivers are asked, those that are likely to be. */
+  /**
+   * GPUs that are free after these starts; while the drivers are asked, those that are likely to
+   * be.
+   */
   freeGpus: number;
   /** When the next back-off or wish ends. */
   wakeAt: number | undefined;
 }
 
 function inOrder(a: WaitingRun, b: WaitingRun): number {
-  return b.priority - a.priority || a.rank - b.rank || a.createdAt - b.createdAt || (a.runId < b.runId ? -1 : 1);
+  return b.priority - a.priority || a.rank - b.rank || a.createdAt - b.createdAt ||
+    (a.runId < b.runId ? -1 : 1);
 }
 
 export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Schedule {
@@ -109,7 +126,11 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
 
   const free = capacity.freeSlots.toSorted((a, b) => a - b);
   const rooms = (capacity.rooms ?? []).map((room) => ({ ...room }));
-  const whole = (slot: number): Room => ({ slot, left: 1, memoryMb: capacity.memoryOf?.(slot) ?? null });
+  const whole = (slot: number): Room => ({
+    slot,
+    left: 1,
+    memoryMb: capacity.memoryOf?.(slot) ?? null,
+  });
   const sharesFor = (run: WaitingRun, wish: ShareWish): NewShare[] | undefined =>
     placed(wish, run.gpusRequested, [...rooms, ...free.map(whole)], capacity.sharing ?? "pack");
   /** Takes the shares off what is free. */
@@ -170,7 +191,10 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
     }
     if (!holdsEnough && capacity.asking) {
       const { holders, used } = capacity;
-      const reason = { wanted, ...(run.share === undefined ? {} : { what: wishText(run.share, wanted) }) };
+      const reason = {
+        wanted,
+        ...(run.share === undefined ? {} : { what: wishText(run.share, wanted) }),
+      };
       if (run.gpusMandatory) block(run);
       wait(
         run,
@@ -191,8 +215,14 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       const limit = capacity.maxGpusPerUser;
       limited.set(run.owner, before + 1);
       if (before > 0) {
-        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: before, holders: [], used: [] }));
-      } else wait(run, waitText({ t: "limit_of_user", wanted, owner: run.owner, used: own, limit }));
+        wait(
+          run,
+          waitText({ t: "gpus", wanted, free: free.length, behind: before, holders: [], used: [] }),
+        );
+      } else {wait(
+          run,
+          waitText({ t: "limit_of_user", wanted, owner: run.owner, used: own, limit }),
+        );}
       continue;
     }
     if (run.share !== undefined && !holdsEnough) {
@@ -205,9 +235,20 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
         const reason = { wanted, what: wishText(run.share, wanted), free: free.length, holders };
         if (shares !== undefined) {
           limited.set(run.owner, before + 1);
-          wait(run, waitText({ t: "limit_of_user", ...reason, owner: run.owner, used: own, limit }));
+          wait(
+            run,
+            waitText({ t: "limit_of_user", ...reason, owner: run.owner, used: own, limit }),
+          );
         } else {
-          wait(run, waitText({ t: "gpus", ...reason, behind: keptFor, used: [...rooms.map(roomText), ...used] }));
+          wait(
+            run,
+            waitText({
+              t: "gpus",
+              ...reason,
+              behind: keptFor,
+              used: [...rooms.map(roomText), ...used],
+            }),
+          );
           keptFor++;
         }
         continue;
@@ -228,7 +269,10 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       } else {
         const { holders, used } = capacity;
         block(run);
-        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders, used }));
+        wait(
+          run,
+          waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders, used }),
+        );
         keptFor++;
       }
       continue;

@@ -1,7 +1,8 @@
 /**
- * Fair shares between the owners of runs: who has used less of the host lately, for its weight, comes first among runs of one
- * priority. Use is in unit-milliseconds: a run uses as many units as it has GPUs, and at least one; what is past counts half
- * after each half-life. Pure: callers pass the time, Unix milliseconds.
+ * Fair shares between the owners of runs: who has used less of the host lately, for its weight,
+ * comes first among runs of one priority. Use is in unit-milliseconds: a run uses as many units as
+ * it has GPUs, and at least one; what is past counts half after each half-life. Pure: callers pass
+ * the time, Unix milliseconds.
  */
 
 export interface Shares {
@@ -13,8 +14,9 @@ export interface Shares {
 export const HALF_LIFE_MS = 7 * 86_400_000;
 
 /**
- * A unit that runs now counts as if it had run for this part of a half-life already (an hour of a week): otherwise the owner
- * with the least past use would get every place that is free at one moment.
+ * A unit that runs now counts as if it had run for this part of a half-life already (an hour of a
+ * week): otherwise the owner with the least past use would get every place that is free at one
+ * moment.
  */
 const AHEAD = 1 / 168;
 
@@ -66,7 +68,9 @@ export class Uses {
   /** Units that run now, by owner and sweep. */
   runningBySweep(): Map<string, number> {
     const units = new Map<string, number>();
-    for (const ran of this.#running.values()) units.set(keyOf(ran), (units.get(keyOf(ran)) ?? 0) + ran.units);
+    for (const ran of this.#running.values()) {
+      units.set(keyOf(ran), (units.get(keyOf(ran)) ?? 0) + ran.units);
+    }
     return units;
   }
 
@@ -86,7 +90,9 @@ export class Uses {
   /** By owner, with what runs now counted ahead. */
   at(now: number): Map<string, number> {
     const uses = new Map<string, number>();
-    for (const [owner, { use, at }] of this.#ended) uses.set(owner, decayed(use, now - at, this.#halfLifeMs));
+    for (const [owner, { use, at }] of this.#ended) {
+      uses.set(owner, decayed(use, now - at, this.#halfLifeMs));
+    }
     for (const { owner, units, from } of this.#running.values()) {
       const use = used(units, now - from, this.#halfLifeMs) + units * AHEAD * this.#halfLifeMs;
       uses.set(owner, (uses.get(owner) ?? 0) + use);
@@ -106,8 +112,9 @@ export interface Ranked {
 }
 
 /**
- * The rank of each run among those of its priority, 0 first: always the next run of the owner that has used least for its
- * weight, with the runs before it counted as if they ran. An owner's sweeps take turns.
+ * The rank of each run among those of its priority, 0 first: always the next run of the owner that
+ * has used least for its weight, with the runs before it counted as if they ran. An owner's sweeps
+ * take turns.
  * @param running result of `runningBySweep`
  */
 export function ranks(
@@ -119,9 +126,13 @@ export function ranks(
   const ranks = new Map<string, number>();
   const loads = new Map(uses);
   const weightOf = (owner: string) => shares.weights.get(owner) ?? 1;
-  const priorities = [...Map.groupBy(waiting, ({ priority }) => priority)].toSorted(([a], [b]) => b - a);
+  const priorities = [...Map.groupBy(waiting, ({ priority }) => priority)].toSorted(([a], [b]) =>
+    b - a
+  );
   for (const [, equal] of priorities) {
-    const queues = [...Map.groupBy(equal.toSorted(inOrder), ({ owner }) => owner)].map(([owner, runs]) => ({
+    const queues = [...Map.groupBy(equal.toSorted(inOrder), ({ owner }) => owner)].map((
+      [owner, runs],
+    ) => ({
       owner,
       runs: takingTurns(runs, running),
       next: 0,
@@ -132,7 +143,8 @@ export function ranks(
         if (queue.next === queue.runs.length) continue;
         const load = (loads.get(queue.owner) ?? 0) / weightOf(queue.owner);
         const isBefore = least === undefined || load < least.load ||
-          (load === least.load && inOrder(queue.runs[queue.next]!, least.queue.runs[least.queue.next]!) < 0);
+          (load === least.load &&
+            inOrder(queue.runs[queue.next]!, least.queue.runs[least.queue.next]!) < 0);
         if (isBefore) least = { queue, load };
       }
       const { queue } = least!;
@@ -145,12 +157,23 @@ export function ranks(
   return ranks;
 }
 
-const keyOf = ({ owner, sweep }: { owner: string; sweep: string }) => JSON.stringify([owner, sweep]);
+const keyOf = ({ owner, sweep }: { owner: string; sweep: string }) =>
+  JSON.stringify([owner, sweep]);
 const unitsOf = ({ gpusRequested }: Ranked) => Math.max(1, gpusRequested);
 
-/** Runs of one owner in order: next is always one of the sweep that has fewest units running, or before it. */
-function takingTurns(runs: readonly Ranked[], running: ReadonlyMap<string, number>): readonly Ranked[] {
-  const queues = [...Map.groupBy(runs, keyOf)].map(([key, runs]) => ({ runs, next: 0, load: running.get(key) ?? 0 }));
+/**
+ * Runs of one owner in order: next is always one of the sweep that has fewest units running, or
+ * before it.
+ */
+function takingTurns(
+  runs: readonly Ranked[],
+  running: ReadonlyMap<string, number>,
+): readonly Ranked[] {
+  const queues = [...Map.groupBy(runs, keyOf)].map(([key, runs]) => ({
+    runs,
+    next: 0,
+    load: running.get(key) ?? 0,
+  }));
   if (queues.length === 1) return runs;
   return runs.map(() => {
     const left = queues.filter(({ runs, next }) => next < runs.length);
@@ -174,8 +197,15 @@ export function parseShares(text: string): ReadonlyMap<string, number> {
     text.split(",").map((part) => {
       const at = part.lastIndexOf("=");
       const [owner, weight] = [part.slice(0, at).trim(), Number(part.slice(at + 1))];
-      if (at < 1 || owner === "" || part.slice(at + 1).trim() === "" || !Number.isFinite(weight) || weight <= 0) {
-        throw new Error(`must be equal, or OWNER=WEIGHT,… such as alice=2,uid:1001=0.5, not ${JSON.stringify(part)}`);
+      if (
+        at < 1 || owner === "" || part.slice(at + 1).trim() === "" || !Number.isFinite(weight) ||
+        weight <= 0
+      ) {
+        throw new Error(
+          `must be equal, or OWNER=WEIGHT,… such as alice=2,uid:1001=0.5, not ${
+            JSON.stringify(part)
+          }`,
+        );
       }
       return [owner, weight];
     }),

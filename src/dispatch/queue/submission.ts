@@ -1,9 +1,17 @@
-/** Takes a submitted config: checks everything first, then writes; a rejected submission leaves nothing behind. */
+/**
+ * Takes a submitted config: checks everything first, then writes; a rejected submission leaves
+ * nothing behind.
+ */
 import { CONFIG_BYTES, isLonger } from "../../base/field_limits.ts";
 import { boundReached } from "../../base/load_limits.ts";
 import { type ReadConfig, readConfig } from "../../config/config.ts";
 import { parametersOf } from "../../config/parameters.ts";
-import { type PreparedRun, prepareRun, resolveRunId, type UsedArtifact } from "../../config/prepare.ts";
+import {
+  type PreparedRun,
+  prepareRun,
+  resolveRunId,
+  type UsedArtifact,
+} from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import type { SlurmFields } from "../../config/schema.ts";
 import { type After, readAfter, SWEEP } from "../../config/queue_fields.ts";
@@ -22,7 +30,9 @@ import { requireReach } from "../../observability/webhooks/reach.ts";
 
 import { wishesOf } from "./predecessors.ts";
 
-/** Runs before a new one in which a cycle is searched; one beyond them would wait, and say for what. */
+/**
+ * Runs before a new one in which a cycle is searched; one beyond them would wait, and say for what.
+ */
 const MOST_SEARCHED = 1000;
 
 export interface SubmissionContext {
@@ -59,11 +69,12 @@ export interface Submission {
 
 /**
  * - the digest of a run that lives: that run
- * - a run id that is taken by another config: `already_exists`; by an ended run of the same config: a new id
+ * - a run id that is taken by another config: `already_exists`; by an ended run of the same config:
+ *   a new id
  *
  * @param trial the run is this trial of a sweep
- * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`, `unavailable`,
- * `permission_denied` for a webhook out of the daemon's reach
+ * @throws MosaicError `invalid_argument` with every violation, `already_exists`,
+ * `resource_exhausted`, `unavailable`, `permission_denied` for a webhook out of the daemon's reach
  */
 export function submit(
   configJson: string,
@@ -75,7 +86,12 @@ export function submit(
   const read = readBounded(configJson);
   const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
   if (alive !== undefined) return { row: alive, fresh: false };
-  const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
+  const runId = freeRunId(
+    resolveRunId(read, requestedId),
+    requestedId !== "",
+    read.digest,
+    registry,
+  );
   const prepared = admitted(read, runId, context, trial);
   requireRoom(context);
   const { configJson: stored, workerConfigFile, directory: _, ...run } = prepared;
@@ -99,7 +115,9 @@ export function submit(
 }
 
 /** @throws MosaicError `resource_exhausted` where the queue takes no further run */
-export function requireRoom({ queueLength, maxQueue }: Pick<SubmissionContext, "queueLength" | "maxQueue">): void {
+export function requireRoom(
+  { queueLength, maxQueue }: Pick<SubmissionContext, "queueLength" | "maxQueue">,
+): void {
   if (queueLength < maxQueue) return;
   const what = `the queue is full: ${queueLength} runs wait already`;
   throw boundReached("maxQueue", maxQueue, what, "Submit again when some have started");
@@ -107,7 +125,14 @@ export function requireRoom({ queueLength, maxQueue }: Pick<SubmissionContext, "
 
 type Admission = Pick<
   SubmissionContext,
-  "registry" | "layout" | "gpus" | "admit" | "slurm" | "submitter" | "maxGpusPerUser" | "findArtifact"
+  | "registry"
+  | "layout"
+  | "gpus"
+  | "admit"
+  | "slurm"
+  | "submitter"
+  | "maxGpusPerUser"
+  | "findArtifact"
 >;
 
 /** Checks a config without entering it. @throws MosaicError where it can never become a run */
@@ -122,32 +147,56 @@ function readBounded(configJson: string): ReadConfig {
   return readConfig(configJson);
 }
 
-function admitted(read: ReadConfig, runId: string, context: Admission, trial?: TrialOf): PreparedRun {
+function admitted(
+  read: ReadConfig,
+  runId: string,
+  context: Admission,
+  trial?: TrialOf,
+): PreparedRun {
   const { registry, layout, gpus } = context;
   const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry, trial);
   const uses = usedArtifacts(read.config.metadata?.uses ?? [], context.findArtifact);
-  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after, uses, submitter: context.submitter });
+  const prepared = prepareRun(read, {
+    runId,
+    layout,
+    slurm: context.slurm,
+    after,
+    uses,
+    submitter: context.submitter,
+  });
   const plan = planOf(prepared.configJson);
   requireTime(plan);
   requireOwnHost(plan);
   context.admit(plan, context.submitter);
   if (plan.webhook !== null) requireReach(plan.webhook);
-  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
+  if (
+    plan.launcher === "local" && prepared.gpusMandatory &&
+    prepared.gpusRequested > gpus.mostRequested
+  ) {
     throw new MosaicError(
       "resource_exhausted",
       `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${gpus.mostRequested}` +
         (gpus.problem === "" ? "" : ` (${gpus.problem})`),
-      { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
+      {
+        hint:
+          "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus.",
+      },
     );
   }
-  if (plan.launcher === "local" && prepared.gpusMandatory && (prepared.gpuMemoryMb ?? 0) > gpus.mostMemoryMb) {
+  if (
+    plan.launcher === "local" && prepared.gpusMandatory &&
+    (prepared.gpuMemoryMb ?? 0) > gpus.mostMemoryMb
+  ) {
     throw new MosaicError(
       "resource_exhausted",
       `resources.gpus.memory_mb is ${prepared.gpuMemoryMb}, and the largest GPU of this host has ${gpus.mostMemoryMb} MiB`,
       { hint: "Declare less, or leave it out to get whole cards." },
     );
   }
-  if (plan.launcher !== "local" && plan.resources.gpus.isShared && plan.slurm.fields.gres === undefined) {
+  if (
+    plan.launcher !== "local" && plan.resources.gpus.isShared &&
+    plan.slurm.fields.gres === undefined
+  ) {
     throw new MosaicError(
       "invalid_argument",
       "resources.gpus has a part of a card, and Slurm gives parts as shards, whose size the cluster sets",
@@ -157,7 +206,10 @@ function admitted(read: ReadConfig, runId: string, context: Admission, trial?: T
       },
     );
   }
-  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > context.maxGpusPerUser) {
+  if (
+    plan.launcher === "local" && prepared.gpusMandatory &&
+    prepared.gpusRequested > context.maxGpusPerUser
+  ) {
     throw new MosaicError(
       "resource_exhausted",
       `resources.gpus.requested is ${prepared.gpusRequested}, and one user may have ${context.maxGpusPerUser} GPUs at a time`,
@@ -167,31 +219,46 @@ function admitted(read: ReadConfig, runId: string, context: Admission, trial?: T
   return prepared;
 }
 
-/** @param given a name, or what was found when the config was submitted before @throws MosaicError as `find`, with the field */
+/**
+ * @param given a name, or what was found when the config was submitted before @throws MosaicError
+ * as `find`, with the field
+ */
 function usedArtifacts(
   given: readonly (string | UsedArtifact)[],
   find: SubmissionContext["findArtifact"],
 ): UsedArtifact[] {
   return given.map((use, at) => {
-    const [artifact, named] = typeof use === "string" ? [use, use] : [use.artifact, `${use.run}:${use.path}`];
+    const [artifact, named] = typeof use === "string"
+      ? [use, use]
+      : [use.artifact, `${use.run}:${use.path}`];
     try {
       const { runId: run, path, sha256, file } = find(named);
       return { artifact, run, path, sha256, file };
     } catch (error) {
       if (!(error instanceof MosaicError)) throw error;
       const { code, message, hint } = error;
-      throw new MosaicError(code, `metadata.uses[${at}]: ${message}`, { ...(hint === undefined ? {} : { hint }) });
+      throw new MosaicError(code, `metadata.uses[${at}]: ${message}`, {
+        ...(hint === undefined ? {} : { hint }),
+      });
     }
   });
 }
 
-/** @throws MosaicError `invalid_argument` for a run that this daemon does not stop and start by itself */
+/**
+ * @throws MosaicError `invalid_argument` for a run that this daemon does not stop and start by
+ * itself
+ */
 function requireOwnHost({ queue, launcher, worker }: RunPlan): void {
   if (!queue.preemptible || (launcher === "local" && !worker.external)) return;
   const where = worker.external ? "whose proxy somebody else starts" : `that ${launcher} places`;
-  throw new MosaicError("invalid_argument", `metadata.queue.preemptible is true, and this is a run ${where}`, {
-    hint: "Only runs on the daemon's own host give way to others; an engine has its own preemption.",
-  });
+  throw new MosaicError(
+    "invalid_argument",
+    `metadata.queue.preemptible is true, and this is a run ${where}`,
+    {
+      hint:
+        "Only runs on the daemon's own host give way to others; an engine has its own preemption.",
+    },
+  );
 }
 
 /** @throws MosaicError `invalid_argument` for a run that could never start */
@@ -204,12 +271,17 @@ function requireTime({ queue }: RunPlan): void {
   if (beginAt !== null && beginAt >= deadlineAt) {
     throw new MosaicError(
       "invalid_argument",
-      `${deadline}, and the run may not begin before ${new Date(beginAt).toISOString()} (metadata.queue.begin)`,
+      `${deadline}, and the run may not begin before ${
+        new Date(beginAt).toISOString()
+      } (metadata.queue.begin)`,
     );
   }
 }
 
-/** One of `metadata.queue.after`, by its id. @throws MosaicError `not_found`, `invalid_argument` (ambiguous) */
+/**
+ * One of `metadata.queue.after`, by its id. @throws MosaicError `not_found`, `invalid_argument`
+ * (ambiguous)
+ */
 export function predecessor(text: string, at: number, registry: Registry): After {
   const { run, when } = readAfter(text);
   try {
@@ -225,23 +297,37 @@ export function predecessor(text: string, at: number, registry: Registry): After
 }
 
 /**
- * The runs and sweeps that the config names, by their ids. Each was submitted before, so no cycle can come about, except through
- * the id of a deleted run that is given again, and through a trial that is made after a run which waits for its sweep.
- * @param trial the run is this trial of a sweep @throws MosaicError `not_found`, `invalid_argument` (ambiguous), `failed_precondition`
- * (a cycle)
+ * The runs and sweeps that the config names, by their ids. Each was submitted before, so no cycle
+ * can come about, except through the id of a deleted run that is given again, and through a trial
+ * that is made after a run which waits for its sweep.
+ * @param trial the run is this trial of a sweep @throws MosaicError `not_found`, `invalid_argument`
+ * (ambiguous), `failed_precondition` (a cycle)
  */
-function predecessors(names: readonly string[], runId: string, registry: Registry, trial?: TrialOf): After[] {
+function predecessors(
+  names: readonly string[],
+  runId: string,
+  registry: Registry,
+  trial?: TrialOf,
+): After[] {
   const after = names.map((text, at) => predecessor(text, at, registry));
   const seen = new Set<string>();
   for (const due = after.map(({ run }) => run); due.length > 0;) {
     const next = due.pop()!;
     if (next === runId) {
-      throw new MosaicError("failed_precondition", `metadata.queue.after: run ${runId} would wait for itself`, {
-        hint: "Leave the run id out: a deleted run had it, and runs that wait for that one are before this run.",
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `metadata.queue.after: run ${runId} would wait for itself`,
+        {
+          hint:
+            "Leave the run id out: a deleted run had it, and runs that wait for that one are before this run.",
+        },
+      );
     }
     if (trial !== undefined && next === `${SWEEP}${trial.sweepId}`) {
-      throw new MosaicError("failed_precondition", "metadata.queue.after: the trial would wait for its own sweep");
+      throw new MosaicError(
+        "failed_precondition",
+        "metadata.queue.after: the trial would wait for its own sweep",
+      );
     }
     if (seen.has(next) || seen.size >= MOST_SEARCHED) continue;
     seen.add(next);
@@ -271,6 +357,10 @@ function freeRunId(wanted: string, insisted: boolean, digest: string, registry: 
     taken.digest === digest
       ? `run ${wanted} has ended with this very config`
       : `the run id ${wanted} is taken by a run with another config`,
-    { hint: `Leave the run id out to get a new one${taken.digest === digest ? `, or: mosaic retry ${wanted}` : ""}.` },
+    {
+      hint: `Leave the run id out to get a new one${
+        taken.digest === digest ? `, or: mosaic retry ${wanted}` : ""
+      }.`,
+    },
   );
 }

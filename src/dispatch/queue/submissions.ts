@@ -1,4 +1,7 @@
-/** Checks who may submit and how often, and counts submissions; submission.ts handles the config itself. */
+/**
+ * Checks who may submit and how often, and counts submissions; submission.ts handles the config
+ * itself.
+ */
 import { boundReached, type Bounds } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
@@ -53,14 +56,28 @@ export class Submissions {
     this.#rate = new TokenBucket(submitRate, submitBurst, performance.now());
   }
 
-  /** @param trial the run is this trial of a sweep, which has bounds of its own instead of the rate of submissions */
+  /**
+   * @param trial the run is this trial of a sweep, which has bounds of its own instead of the rate
+   * of submissions
+   */
   submit(
     configJson: string,
     runId: string,
     submitter: string,
     trial?: TrialOf,
   ): { runId: string; digest: string } {
-    const { registry, log, layout, activity, dispatcher, descriptors, bounds, gpus, durable, slurm } = this.#options;
+    const {
+      registry,
+      log,
+      layout,
+      activity,
+      dispatcher,
+      descriptors,
+      bounds,
+      gpus,
+      durable,
+      slurm,
+    } = this.#options;
     const { admit, findArtifact, onChanged, maxGpusPerUser } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
@@ -85,7 +102,10 @@ export class Submissions {
       if (fresh) {
         log.info({ run_id: row.runId, name: row.name, digest: row.digest }, "run submitted");
         if (leftOutParameters) {
-          log.warn({ run_id: row.runId, left_out: leftOutParameters }, `only ${MAX_PARAMETERS} parameters are stored`);
+          log.warn(
+            { run_id: row.runId, left_out: leftOutParameters },
+            `only ${MAX_PARAMETERS} parameters are stored`,
+          );
         }
         onChanged(row);
       }

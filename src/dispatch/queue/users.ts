@@ -1,4 +1,7 @@
-/** What the owners of runs use and may use: the registry's side of shares.ts and of `--max-gpus-per-user`, `--max-runs-per-user`. */
+/**
+ * What the owners of runs use and may use: the registry's side of shares.ts and of
+ * `--max-gpus-per-user`, `--max-runs-per-user`.
+ */
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { GpuSlot } from "../../registry/gpus/gpu_rows.ts";
 import type { Registry } from "../../registry/registry.ts";
@@ -52,7 +55,10 @@ export class Users {
     }
   }
 
-  /** A caller without a name (no token, a connection whose user is unknown) is one of all such callers. */
+  /**
+   * A caller without a name (no token, a connection whose user is unknown) is one of all such
+   * callers.
+   */
   ownerOf({ owner }: Pick<RunRow, "owner">): string {
     return owner || "anybody";
   }
@@ -89,7 +95,8 @@ export class Users {
     const counts = new Map<string, number>();
     if (this.maxRuns === Infinity) return counts;
     const { registry } = this.#options;
-    const add = (owner: string, count: number) => counts.set(owner, (counts.get(owner) ?? 0) + count);
+    const add = (owner: string, count: number) =>
+      counts.set(owner, (counts.get(owner) ?? 0) + count);
     for (const { owner, count } of registry.runningByOwner()) add(this.ownerOf({ owner }), count);
     for (const runId of starting) {
       const row = registry.get(runId);
@@ -105,7 +112,9 @@ export class Users {
     for (const { runId: holder, shares } of slots) {
       for (const { runId, part } of holder === null ? shares : [{ runId: holder, part: 1 }]) {
         const row = this.#options.registry.get(runId);
-        if (row !== undefined) counts.set(this.ownerOf(row), (counts.get(this.ownerOf(row)) ?? 0) + part);
+        if (row !== undefined) {
+          counts.set(this.ownerOf(row), (counts.get(this.ownerOf(row)) ?? 0) + part);
+        }
       }
     }
     return counts;

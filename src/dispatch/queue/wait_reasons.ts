@@ -1,4 +1,7 @@
-/** Why a run waits, as text that follows "waits for": in `list`, `show`, on the page and in the API. Pure. */
+/**
+ * Why a run waits, as text that follows "waits for": in `list`, `show`, on the page and in the API.
+ * Pure.
+ */
 import { type AfterWhen, SWEEP } from "../../config/queue_fields.ts";
 
 export type WaitReason =
@@ -14,7 +17,14 @@ export type WaitReason =
   | { t: "gpus_of_host"; wanted: number; total: number }
   | { t: "gpus_unknown"; wanted: number }
   /** `--max-gpus-per-user` @property used how many the owner has */
-  | { t: "limit_of_user"; wanted: number; what?: string; owner: string; used: number; limit: number }
+  | {
+    t: "limit_of_user";
+    wanted: number;
+    what?: string;
+    owner: string;
+    used: number;
+    limit: number;
+  }
   /** `--max-runs-per-user` */
   | { t: "runs_of_user"; owner: string; limit: number }
   /** Nobody knows yet whether the free ones are used by others. */
@@ -48,10 +58,14 @@ export function waitText(reason: WaitReason): string {
   switch (reason.t) {
     case "after": {
       const further = reason.more === 0 ? "" : ` and ${more(reason.more)}`;
-      return `${idText(reason.run)}${further} to end${reason.when === "any" ? "" : HOW[reason.when]}`;
+      return `${idText(reason.run)}${further} to end${
+        reason.when === "any" ? "" : HOW[reason.when]
+      }`;
     }
     case "never":
-      return `${idText(reason.run)} to end${HOW[reason.when]}, but it ${reason.run.how} (dependency never satisfied)`;
+      return `${idText(reason.run)} to end${
+        HOW[reason.when]
+      }, but it ${reason.run.how} (dependency never satisfied)`;
     case "begin":
       return `its time to begin, ${new Date(reason.at).toISOString()}`;
     case "place": {
@@ -75,11 +89,17 @@ export function waitText(reason: WaitReason): string {
     case "gpus": {
       const what = reason.what ?? gpus(reason.wanted);
       if (reason.behind > 0) {
-        return `${what} (${runs(reason.behind)} before it ${reason.behind === 1 ? "wants" : "want"} GPUs too)`;
+        return `${what} (${runs(reason.behind)} before it ${
+          reason.behind === 1 ? "wants" : "want"
+        } GPUs too)`;
       }
       const [shown, rest] = [reason.holders.slice(0, NAMED), reason.holders.slice(NAMED)];
       const held = shown.map((holder) => `${rounded(holder.gpus)} with ${named(holder)}`);
-      if (rest.length > 0) held.push(`${rounded(rest.reduce((n, { gpus }) => n + gpus, 0))} with ${more(rest.length)}`);
+      if (rest.length > 0) {
+        held.push(
+          `${rounded(rest.reduce((n, { gpus }) => n + gpus, 0))} with ${more(rest.length)}`,
+        );
+      }
       const used = reason.used.slice(0, NAMED);
       if (reason.used.length > NAMED) used.push(`${reason.used.length - NAMED} more in use`);
       return `${what} (${[[`${reason.free} free`, ...held].join(", "), ...used].join("; ")})`;
@@ -91,7 +111,9 @@ const HOW: Record<AfterWhen, string> = { ok: " well", failed: " without success"
 
 /** "run train-a 01BX5ZZKBK", "sweep lr". */
 export function idText({ runId, name }: { runId: string; name: string }): string {
-  return runId.startsWith(SWEEP) ? `sweep ${name || runId.slice(SWEEP.length)}` : `run ${named({ runId, name })}`;
+  return runId.startsWith(SWEEP)
+    ? `sweep ${name || runId.slice(SWEEP.length)}`
+    : `run ${named({ runId, name })}`;
 }
 
 /** "train-a 01BX5ZZKBK". */

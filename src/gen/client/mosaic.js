@@ -169,7 +169,9 @@ var Mosaic = class {
   #token;
   #ca;
   #timeoutMs;
-  /** @throws MosaicError `unavailable` if no daemon is named and none runs in the state directory */
+  /**
+   * @throws MosaicError `unavailable` if no daemon is named and none runs in the state directory
+   */
   constructor({ target, token, ca, timeoutMs = 6e4 } = {}) {
     this.target = target ?? (env.MOSAIC_TARGET || targetOfStateDir());
     this.#token = token ?? env.MOSAIC_TOKEN ?? "";
@@ -207,7 +209,10 @@ var Mosaic = class {
     }
     return found;
   }
-  /** One run: by its id, the beginning of its id, its name, or "@last". @throws MosaicError `not_found` */
+  /**
+   * One run: by its id, the beginning of its id, its name, or "@last". @throws MosaicError
+   * `not_found`
+   */
   async run(run = "@last") {
     const data = filled("RunData", await this.call("mosaic.v1.Mosaic/GetRun", {
       run
@@ -225,7 +230,9 @@ var Mosaic = class {
     });
     return await this.run(answer.runId);
   }
-  /** Tries a command with many values of its parameters. A name is taken once. @throws MosaicError */
+  /**
+   * Tries a command with many values of its parameters. A name is taken once. @throws MosaicError
+   */
   async sweep(command, options) {
     const { grid = {}, points, seeds, metric, maxParallel, name, ...others } = options;
     const [, metricName, goal] = /^(.*?)(?::(max|min))?$/s.exec(metric ?? "");
@@ -269,13 +276,19 @@ var Mosaic = class {
     });
     return new Sweep(this, filled("SweepData", data));
   }
-  /** The path of an artifact on the daemon's host: `RUN:checkpoints/best.pt`, `policy:best`. @throws MosaicError */
+  /**
+   * The path of an artifact on the daemon's host: `RUN:checkpoints/best.pt`, `policy:best`. @throws
+   * MosaicError
+   */
   async artifact(artifact) {
     return (await this.call("mosaic.v1.Mosaic/FindArtifact", {
       artifact
     })).file;
   }
-  /** One unary call, such as `call("mosaic.v1.Mosaic/GetRun", { run: "@last" })`: JSON of the API. @throws MosaicError */
+  /**
+   * One unary call, such as `call("mosaic.v1.Mosaic/GetRun", { run: "@last" })`: JSON of the API.
+   * @throws MosaicError
+   */
   async call(method, request) {
     const answer = await this.#post(method, "application/json", JSON.stringify(request));
     const pieces = [];
@@ -390,7 +403,10 @@ var Run = class {
     }
     return this.#reward;
   }
-  /** Every stored point of the metric, or of all metrics. A NaN is null, and named in `value_text`. @throws MosaicError */
+  /**
+   * Every stored point of the metric, or of all metrics. A NaN is null, and named in `value_text`.
+   * @throws MosaicError
+   */
   async metrics(name) {
     const points = await this.#records("metrics");
     return name === void 0 ? points : points.filter((point) => point.name === name);
@@ -432,7 +448,10 @@ var Run = class {
     ];
     return this;
   }
-  /** Until the run has ended. @throws the signal's reason when it aborts, such as that of `AbortSignal.timeout(60_000)` */
+  /**
+   * Until the run has ended. @throws the signal's reason when it aborts, such as that of
+   * `AbortSignal.timeout(60_000)`
+   */
   async wait(signal) {
     return await ended(this, () => this.outcome !== "", signal);
   }

@@ -3,7 +3,10 @@
 import { numberOnWire } from "./step_columns.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "./record_types.ts";
 
-/** Names that some dialect gives a meaning, and a number for each; every other field is a record's further information. */
+/**
+ * Names that some dialect gives a meaning, and a number for each; every other field is a record's
+ * further information.
+ */
 export const SLOT = {
   type: 0,
   event_type: 1,
@@ -61,7 +64,9 @@ export interface LineContext {
   workerId: string;
 }
 
-/** Takes values from the fields of a line; what is taken is not among the record's further fields. */
+/**
+ * Takes values from the fields of a line; what is taken is not among the record's further fields.
+ */
 export interface FieldTaker<F> {
   episode(fields: F, metadata: unknown): number | undefined;
   index(fields: F, slots: readonly number[]): number | undefined | "absent";

@@ -1,6 +1,9 @@
 // Written by scripts/gen/records.ts from src/records/record_fields.ts; "deno task gen" writes it anew.
 
-/** One step as every dialect is mapped to (docs/reference/telemetry.md). JSON texts are kept as the worker wrote them. */
+/**
+ * One step as every dialect is mapped to (docs/reference/telemetry.md). JSON texts are kept as the
+ * worker wrote them.
+ */
 export interface StepRecord<Text = string> {
   episode: number;
   step: number;
@@ -35,7 +38,10 @@ export interface EpisodeRecord {
   metadataJson: string;
 }
 
-/** A lifecycle record of the worker (`run_started`, `heartbeat`, `checkpoint_saved`, `artifact`, …). */
+/**
+ * A lifecycle record of the worker (`run_started`, `heartbeat`, `checkpoint_saved`,
+ * `artifact`, …).
+ */
 export interface WorkerEventRecord {
   kind: string;
   tsNs: string;
@@ -81,7 +87,9 @@ export const EMPTY_WORKER_EVENT: Readonly<WorkerEventRecord> = {
   dataJson: "",
 };
 
-/** A stored step: its seq starts at 1 per run, contiguous, given in the transaction that stored it. */
+/**
+ * A stored step: its seq starts at 1 per run, contiguous, given in the transaction that stored it.
+ */
 export interface StoredStep extends StepRecord {
   seq: number;
   attempt: number;
@@ -114,8 +122,9 @@ export interface Source {
 export const NO_SOURCE: Readonly<Source> = { agentId: "", workerId: "", policyLabel: "", backend: "" };
 
 /**
- * The columns that differ from their default somewhere in the batch; `n` rows. NaN and infinities of real columns are
- * the texts "NaN", "Infinity" and "-Infinity". Flags are 0 and 1. A label that all rows share is one text.
+ * The columns that differ from their default somewhere in the batch; `n` rows. NaN and infinities
+ * of real columns are the texts "NaN", "Infinity" and "-Infinity". Flags are 0 and 1. A label that
+ * all rows share is one text.
  */
 export interface StepColumns<Texts = string[]> {
   n: number;
@@ -139,7 +148,9 @@ export interface StepColumns<Texts = string[]> {
   infoJson?: Texts;
 }
 
-/** Rows of storable columns: arrays of exactly `n`, or undefined where every row has the default. */
+/**
+ * Rows of storable columns: arrays of exactly `n`, or undefined where every row has the default.
+ */
 export interface CleanSteps<Texts = string[]> {
   n: number;
   episode: number[] | undefined;

@@ -26,7 +26,10 @@ function begunTexts<Text, Texts extends TextSink<Text>>(texts: Texts, rows: numb
   return texts;
 }
 
-/** Steps as columns. A column takes up nothing before a row differs from the default, or from the label of the first row. */
+/**
+ * Steps as columns. A column takes up nothing before a row differs from the default, or from the
+ * label of the first row.
+ */
 export class StepColumnsBuilder<Text extends string | object, Texts extends TextSink<Text>> {
   readonly #texts: () => Texts;
   #n = 0;

@@ -17,7 +17,10 @@ export const MOST_CURVES = COLOURS.length;
 const LONGEST_NAME = 12;
 
 /** PNG; undefined if no curve has a finite point. @param curves the first MOST_CURVES are drawn */
-export function curvePicture(metric: string, curves: readonly PictureCurve[]): Uint8Array<ArrayBuffer> | undefined {
+export function curvePicture(
+  metric: string,
+  curves: readonly PictureCurve[],
+): Uint8Array<ArrayBuffer> | undefined {
   const drawn = curves.map(({ name, points }) => ({
     name,
     points: points.filter(({ x, y }) => Number.isFinite(x) && Number.isFinite(y)),
@@ -35,16 +38,31 @@ export function curvePicture(metric: string, curves: readonly PictureCurve[]): U
   }
   for (const tick of across.ticks) {
     const text = number(tick);
-    const left = Math.min(Math.round(across.at(tick) - textWidth(text) / 2), WIDTH - textWidth(text));
+    const left = Math.min(
+      Math.round(across.at(tick) - textWidth(text) / 2),
+      WIDTH - textWidth(text),
+    );
     picture.text(left, HEIGHT - BOTTOM + 12, text, INK);
   }
   for (const [i, { name, points }] of drawn.entries()) {
     const colour = COLOURS[i]!;
-    picture.text(LEFT + i * textWidth("n".repeat(LONGEST_NAME + 1)), 30, name.slice(0, LONGEST_NAME), colour);
+    picture.text(
+      LEFT + i * textWidth("n".repeat(LONGEST_NAME + 1)),
+      30,
+      name.slice(0, LONGEST_NAME),
+      colour,
+    );
     points.forEach(({ x, y }, at) => {
       // The first one from itself: a single point is a dot.
       const before = points[Math.max(0, at - 1)]!;
-      picture.line(across.at(before.x), up.at(before.y), across.at(x), up.at(y), colour, points.length > 1 ? 2.5 : 7);
+      picture.line(
+        across.at(before.x),
+        up.at(before.y),
+        across.at(x),
+        up.at(y),
+        colour,
+        points.length > 1 ? 2.5 : 7,
+      );
     });
   }
   return picture.png();
@@ -53,7 +71,9 @@ export function curvePicture(metric: string, curves: readonly PictureCurve[]): U
 function axis(values: readonly number[], from: number, to: number, wanted: number) {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)];
-  if (low === high) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
+  if (low === high) {
+    [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
+  }
   return {
     at: (value: number) => from + (value - low) / (high - low) * (to - from),
     ticks: ticksOf(low, high, wanted),

@@ -58,14 +58,25 @@ function factsOf(runId: string, of: MessagesOf): RunFacts | undefined {
     reward === "" ? "" : `reward ${reward}`,
     steps === 0 ? "" : `${compact(steps)} steps`,
   ];
-  return { tags: run.tags, hint: run.hint ?? "", result: words.filter((word) => word !== "").join(", ") };
+  return {
+    tags: run.tags,
+    hint: run.hint ?? "",
+    result: words.filter((word) => word !== "").join(", "),
+  };
 }
 
 /** Undefined if no run of the message has the metric. */
-function pictureOf({ picture: metric }: Receiver, events: readonly EventRow[], { records }: MessagesOf) {
+function pictureOf(
+  { picture: metric }: Receiver,
+  events: readonly EventRow[],
+  { records }: MessagesOf,
+) {
   if (metric === "") return undefined;
   const runs = new Map(events.map(({ runId, runName }) => [runId, runName]));
-  const found = [...runs].filter(([runId]) => records.seriesOf(runId, metric) !== undefined).slice(0, MOST_CURVES);
+  const found = [...runs].filter(([runId]) => records.seriesOf(runId, metric) !== undefined).slice(
+    0,
+    MOST_CURVES,
+  );
   return curvePicture(
     metric,
     found.map(([runId, name]) => ({
@@ -93,7 +104,11 @@ export async function testMessages(
   ownOf: (url: string) => Promise<string | undefined>,
 ): Promise<TestResult[]> {
   const text = "This daemon can reach you: this is a test message.";
-  const notice: Notice = { title: "test", text: page === "" ? text : `${text}\n${page}/`, urgent: false };
+  const notice: Notice = {
+    title: "test",
+    text: page === "" ? text : `${text}\n${page}/`,
+    urgent: false,
+  };
   const example = Array.from({ length: 100 }, (_, i) => ({ x: i, y: 1 - Math.exp(-i / 25) }));
   return await Promise.all(
     receivers.filter((receiver) => name === "" || receiver.name === name).map(async (receiver) => {
@@ -102,7 +117,9 @@ export async function testMessages(
         : curvePicture("example", [{ name: "test", points: example }]);
       const url = urlOf(receiver);
       const own = url === "" ? undefined : await ownOf(url);
-      if (own !== undefined) return { receiver: receiver.name, error: `this is the daemon itself (${own})` };
+      if (own !== undefined) {
+        return { receiver: receiver.name, error: `this is the daemon itself (${own})` };
+      }
       try {
         const refusal = await sendMessage(receiver, notice, picture, AbortSignal.timeout(TEST_MS));
         return { receiver: receiver.name, error: refusal?.why ?? "" };

@@ -15,7 +15,11 @@ const TIMEOUT_MS = 10_000;
 /** sysexits.h: a temporary failure. */
 const TEMPORARY = 75;
 
-function mailOf({ from, to }: Smtp | Sendmail, { title, text, urgent }: Notice, picture: Uint8Array | undefined) {
+function mailOf(
+  { from, to }: Smtp | Sendmail,
+  { title, text, urgent }: Notice,
+  picture: Uint8Array | undefined,
+) {
   return {
     from,
     to,
@@ -42,7 +46,8 @@ export async function sendBySmtp(
   const { hostname, port, protocol } = new URL(service.url);
   const host = hostname.replace(/^\[|\]$/g, "");
   const isHere = host === "localhost" || isLoopback({ type: "tcp", host, port: 0 });
-  // The library would resolve the name itself and connect to a number, for which the daemon has no permission.
+  // The library would resolve the name itself and connect to a number, for which the daemon has no
+  // permission.
   const connection = connect({ host, port: Number(port) });
   const end = () => connection.destroy(new Error(`${host}:${port} has not answered in time`));
   signal.addEventListener("abort", end, { once: true });
@@ -55,7 +60,8 @@ export async function sendBySmtp(
       connection,
       host,
       secure: protocol === "smtps:",
-      // A password is never sent in clear over a network; on this host there is no network, and often no certificate.
+      // A password is never sent in clear over a network; on this host there is no network, and
+      // often no certificate.
       requireTLS: service.user !== "" && !isHere,
       ignoreTLS: protocol === "smtp:" && isHere,
       ...(service.user === "" ? {} : { auth: { user: service.user, pass: secret } }),
@@ -67,7 +73,9 @@ export async function sendBySmtp(
     });
     const { rejected } = await transport.sendMail(mailOf(service, notice, picture));
     // The others have it: sending it again would repeat it for them.
-    if (rejected.length > 0) return { why: `the server refused ${rejected.map(String).join(", ")}`, final: true };
+    if (rejected.length > 0) {
+      return { why: `the server refused ${rejected.map(String).join(", ")}`, final: true };
+    }
     return undefined;
   } catch (error) {
     const { responseCode } = error as { responseCode?: number };
@@ -88,17 +96,25 @@ export async function sendBySendmail(
   const { createTransport } = (await import("nodemailer")).default;
   const composed = await createTransport({ streamTransport: true, buffer: true, newline: "unix" })
     .sendMail(mailOf(service, notice, picture));
-  const { code, stderr } = await runProgram([service.program, "-i", "-f", addressOf(service.from), ...[
-    "--",
-    ...service.to.map(addressOf),
-  ]], {
+  const { code, stderr } = await runProgram([
+    service.program,
+    "-i",
+    "-f",
+    addressOf(service.from),
+    ...[
+      "--",
+      ...service.to.map(addressOf),
+    ],
+  ], {
     env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
     limitMs: TIMEOUT_MS,
     stdin: composed.message as Buffer,
     signal,
   });
   if (code === 0) return undefined;
-  const why = `${service.program} ended with ${code}${stderr.trim() === "" ? "" : `: ${stderr.trim()}`}`;
+  const why = `${service.program} ended with ${code}${
+    stderr.trim() === "" ? "" : `: ${stderr.trim()}`
+  }`;
   return { why, final: code !== TEMPORARY };
 }
 

@@ -11,7 +11,9 @@ export interface RunFacts {
   hint: string;
 }
 
-/** Telegram takes 1024 characters with a picture; of Discord's and others' bounds none is smaller. */
+/**
+ * Telegram takes 1024 characters with a picture; of Discord's and others' bounds none is smaller.
+ */
 const LONGEST = 1000;
 const LONGEST_TITLE = 100;
 /** Names in one line of a digest. */
@@ -28,14 +30,22 @@ export function noticeOf(
   const [first] = events;
   if (first !== undefined && events.length === 1) {
     const facts = factsOf(first.runId);
-    const lines = [textOf(first), facts?.hint ?? "", facts?.result ?? ""].filter((line) => line !== "");
+    const lines = [textOf(first), facts?.hint ?? "", facts?.result ?? ""].filter((line) =>
+      line !== ""
+    );
     const link = page === "" ? "" : `\n${page}/runs/${first.runId}`;
-    return { title: titleOf(`${first.runName} ${wordOf(first.kind)}`), text: cut(lines.join("\n"), link), urgent };
+    return {
+      title: titleOf(`${first.runName} ${wordOf(first.kind)}`),
+      text: cut(lines.join("\n"), link),
+      urgent,
+    };
   }
   const groups = Map.groupBy(events, (event) => groupOf(event, factsOf(event.runId)));
   const kinds = Map.groupBy(events, ({ kind }) => kind);
   const counts = [...kinds].map(([kind, of]) => `${of.length} ${wordOf(kind)}`).join(", ");
-  const lines = [...groups].sort(([, a], [, b]) => b.length - a.length).map(([what, of]) => lineOf(what, of));
+  const lines = [...groups].sort(([, a], [, b]) => b.length - a.length).map(([what, of]) =>
+    lineOf(what, of)
+  );
   const left = lines.length - LINES;
   const shown = left > 0 ? [...lines.slice(0, LINES), `and ${left} more groups`] : lines;
   return {
@@ -57,7 +67,9 @@ function groupOf(event: EventRow, facts: RunFacts | undefined): string {
 function lineOf(what: string, events: readonly EventRow[]): string {
   const names = [...new Set(events.map(({ runName }) => oneLine(runName)))];
   const more = names.length - NAMES;
-  return `${events.length} × ${what} (${names.slice(0, NAMES).join(", ")}${more > 0 ? ` and ${more} more` : ""})`;
+  return `${events.length} × ${what} (${names.slice(0, NAMES).join(", ")}${
+    more > 0 ? ` and ${more} more` : ""
+  })`;
 }
 
 const wordOf = (kind: string) => kind.replaceAll("_", " ");

@@ -1,6 +1,17 @@
-/** Who hears of runs: the file of `--notify`. Pure, apart from the secrets, which a parameter reads. */
+/**
+ * Who hears of runs: the file of `--notify`. Pure, apart from the secrets, which a parameter reads.
+ */
 import * as z from "zod";
-import { closed, either, filledText, list, matching, oneOf, record, text } from "../../config/field_kinds.ts";
+import {
+  closed,
+  either,
+  filledText,
+  list,
+  matching,
+  oneOf,
+  record,
+  text,
+} from "../../config/field_kinds.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { parseDuration } from "../../base/text/format.ts";
 import { hideSecret } from "../../base/text/secrets.ts";
@@ -52,7 +63,10 @@ const shape = () =>
         discord: web().optional(),
         teams: web().optional(),
         ntfy: web().optional(),
-        telegram: closed({ chat: either("a chat's id or @name", [text(), z.int()]), api: web().optional() }).optional(),
+        telegram: closed({
+          chat: either("a chat's id or @name", [text(), z.int()]),
+          api: web().optional(),
+        }).optional(),
         http: closed({
           url: web(),
           headers: record(z.string(), text(), "an object of texts").optional(),
@@ -60,15 +74,20 @@ const shape = () =>
         }).optional(),
         mail: closed({
           from: filledText(),
-          to: either("an address or an array of them", [filledText(), list(filledText(), "addresses")]),
-          smtp: matching(/^smtps?:\/\/[^\s/]+\/?$/, "smtp://USER@HOST:587 or smtps://USER@HOST").optional(),
+          to: either("an address or an array of them", [
+            filledText(),
+            list(filledText(), "addresses"),
+          ]),
+          smtp: matching(/^smtps?:\/\/[^\s/]+\/?$/, "smtp://USER@HOST:587 or smtps://USER@HOST")
+            .optional(),
           sendmail: matching(/^\//, "the absolute path of a sendmail").optional(),
         }).optional(),
         secret_file: matching(/^\//, "an absolute path").optional(),
         secret_env: matching(/^[A-Za-z_]\w*$/, "a variable's name").optional(),
         events: list(oneOf(EVENT_KINDS), "event kinds").optional(),
         where: text().optional(),
-        owner: either("an owner or an array of them", [filledText(), list(filledText(), "owners")]).optional(),
+        owner: either("an owner or an array of them", [filledText(), list(filledText(), "owners")])
+          .optional(),
         digest: filledText().optional(),
         picture: filledText(250).optional(),
       }),
@@ -94,7 +113,9 @@ export function receiversOf(content: string, readSecret: ReadSecret): Receivers 
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!;
     const at = issue.path.length === 0 ? "it" : issue.path.join(".");
-    if (issue.code === "unrecognized_keys") throw wrong(`${at} has an unknown field: ${issue.keys.join(", ")}`);
+    if (issue.code === "unrecognized_keys") {
+      throw wrong(`${at} has an unknown field: ${issue.keys.join(", ")}`);
+    }
     // The message shows the value.
     throw wrong(`${at} ${hideSecret("", issue.message)}`);
   }
@@ -105,7 +126,10 @@ export function receiversOf(content: string, readSecret: ReadSecret): Receivers 
     receivers: receivers.map((given, i) => {
       const receiver = receiverOf(given, `receivers.${i}`, readSecret);
       if (names.has(receiver.name)) {
-        throw wrong(`receivers.${i} is a second one called "${receiver.name}"`, "Give each a name of its own.");
+        throw wrong(
+          `receivers.${i} is a second one called "${receiver.name}"`,
+          "Give each a name of its own.",
+        );
       }
       names.add(receiver.name);
       return receiver;
@@ -122,18 +146,25 @@ function receiverOf(given: Given, at: string, readSecret: ReadSecret): Receiver 
   const type = named[0];
   if (type === undefined || named.length > 1) {
     throw wrong(
-      `${at} names ${named.length === 0 ? "no service" : named.join(" and ")}: give one of ${SERVICES.join(", ")}`,
+      `${at} names ${named.length === 0 ? "no service" : named.join(" and ")}: give one of ${
+        SERVICES.join(", ")
+      }`,
     );
   }
   const secret = secretOf(given, at, readSecret);
   const digest = given.digest ?? DIGEST;
   const digestMs = digest === "off" ? 0 : parseDuration(digest);
   if (digestMs === undefined || digestMs > LONGEST_DIGEST_MS) {
-    throw wrong(`${at}.digest must be off or a duration of at most a day such as 10m or 1h, not "${digest}"`);
+    throw wrong(
+      `${at}.digest must be off or a duration of at most a day such as 10m or 1h, not "${digest}"`,
+    );
   }
   const service = serviceOf(given, type, `${at}.${type}`);
   if (service.type === "telegram" && secret === "") {
-    throw wrong(`${at} has no secret`, "Write the bot's token to a file, and its path as secret_file.");
+    throw wrong(
+      `${at} has no secret`,
+      "Write the bot's token to a file, and its path as secret_file.",
+    );
   }
   return {
     name: given.name ?? type,
@@ -147,10 +178,17 @@ function receiverOf(given: Given, at: string, readSecret: ReadSecret): Receiver 
   };
 }
 
-const asList = (value: string | string[] | undefined) => typeof value === "string" ? [value] : value ?? [];
+const asList = (value: string | string[] | undefined) =>
+  typeof value === "string" ? [value] : value ?? [];
 
-function secretOf({ secret_file: file, secret_env: variable }: Given, at: string, readSecret: ReadSecret): string {
-  if (file !== undefined && variable !== undefined) throw wrong(`${at} has both secret_file and secret_env: give one`);
+function secretOf(
+  { secret_file: file, secret_env: variable }: Given,
+  at: string,
+  readSecret: ReadSecret,
+): string {
+  if (file !== undefined && variable !== undefined) {
+    throw wrong(`${at} has both secret_file and secret_env: give one`);
+  }
   if (file === undefined && variable === undefined) return "";
   const field = file === undefined ? "secret_env" : "secret_file";
   let secret: string;
@@ -179,10 +217,15 @@ function serviceOf(given: Given, type: typeof SERVICES[number], at: string): Ser
         throw wrong(`${at} needs one of smtp and sendmail`);
       }
       if (asList(to).length === 0) throw wrong(`${at}.to names nobody`);
-      if (sendmail !== undefined) return { type: "sendmail", program: sendmail, from, to: asList(to) };
+      if (sendmail !== undefined) {
+        return { type: "sendmail", program: sendmail, from, to: asList(to) };
+      }
       const { protocol, hostname, port, username, password } = new URL(smtp!);
       if (password !== "") {
-        throw wrong(`${at}.smtp has a password in it`, "Write it to a file, and the file's path as secret_file.");
+        throw wrong(
+          `${at}.smtp has a password in it`,
+          "Write it to a file, and the file's path as secret_file.",
+        );
       }
       const url = `${protocol}//${hostname}:${port || (protocol === "smtps:" ? 465 : 587)}`;
       return { type: "smtp", url, user: decodeURIComponent(username), from, to: asList(to) };
@@ -208,7 +251,9 @@ export function checkFilters({ receivers }: Receivers, check: (where: string) =>
       if (where !== "") check(where);
     } catch (error) {
       if (!(error instanceof MosaicError)) throw error;
-      throw new MosaicError("invalid_argument", `receivers.${i}.where: ${error.message}`, { hint: error.hint ?? "" });
+      throw new MosaicError("invalid_argument", `receivers.${i}.where: ${error.message}`, {
+        hint: error.hint ?? "",
+      });
     }
   }
 }

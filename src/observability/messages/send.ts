@@ -13,7 +13,10 @@ const LONGEST_ANSWER = 300;
 
 type Posted = { body: BodyInit; headers: Record<string, string> };
 
-/** Undefined if it was taken. What it returns or throws does not contain the receiver's secret. @param picture PNG */
+/**
+ * Undefined if it was taken. What it returns or throws does not contain the receiver's secret.
+ * @param picture PNG
+ */
 export async function sendMessage(
   receiver: Receiver,
   notice: Notice,
@@ -36,7 +39,9 @@ export async function sendMessage(
 
 /** The runtime's "fetch failed" says why in its cause. */
 function wholeMessage(error: unknown): string {
-  const cause = error instanceof Error && error.cause !== undefined ? `: ${messageOf(error.cause)}` : "";
+  const cause = error instanceof Error && error.cause !== undefined
+    ? `: ${messageOf(error.cause)}`
+    : "";
   return `${messageOf(error)}${cause}`;
 }
 
@@ -46,7 +51,9 @@ function urlOf(service: Extract<Service, { url: string }>, picture: unknown): st
 }
 
 function withoutSecret(text: string, secret: string): string {
-  return secret === "" ? text : text.replaceAll(secret, HIDDEN).replaceAll(encodeURI(secret), HIDDEN);
+  return secret === ""
+    ? text
+    : text.replaceAll(secret, HIDDEN).replaceAll(encodeURI(secret), HIDDEN);
 }
 
 async function post(
@@ -68,7 +75,10 @@ async function post(
     return undefined;
   }
   const answer = (await startOf(response)).trim();
-  return { why: `HTTP ${response.status}${answer === "" ? "" : `: ${answer}`}`, final: isFinal(response.status) };
+  return {
+    why: `HTTP ${response.status}${answer === "" ? "" : `: ${answer}`}`,
+    final: isFinal(response.status),
+  };
 }
 
 /** Services say in their answer what is wrong. */
@@ -91,7 +101,11 @@ function postedOf(
   switch (service.type) {
     case "telegram": {
       if (image === undefined) {
-        return json({ chat_id: service.chat, text: notice.text, link_preview_options: { is_disabled: true } });
+        return json({
+          chat_id: service.chat,
+          text: notice.text,
+          link_preview_options: { is_disabled: true },
+        });
       }
       return form({ chat_id: service.chat, caption: notice.text, photo: image });
     }
@@ -124,7 +138,10 @@ function postedOf(
       const body = filledIn(service.body, values);
       const isText = typeof body === "string";
       const type = isText ? "text/plain; charset=utf-8" : "application/json";
-      return { body: isText ? body : JSON.stringify(body), headers: { "content-type": type, ...headers } };
+      return {
+        body: isText ? body : JSON.stringify(body),
+        headers: { "content-type": type, ...headers },
+      };
     }
     default:
       throw new Error(`${service.type} takes no request`);
@@ -156,5 +173,7 @@ function filledIn(template: unknown, values: Values): unknown {
   if (typeof template === "string") return filled(template, values);
   if (Array.isArray(template)) return template.map((item) => filledIn(item, values));
   if (!isPlainObject(template)) return template;
-  return Object.fromEntries(Object.entries(template).map(([key, value]) => [key, filledIn(value, values)]));
+  return Object.fromEntries(
+    Object.entries(template).map(([key, value]) => [key, filledIn(value, values)]),
+  );
 }

@@ -1,7 +1,8 @@
 /**
- * Patches a bug of grpc-js. If a stopping server sends its settings and GOAWAY together, the connection ends before the
- * library listens for its end. The library then believes it to be usable and retries a call on it in a tight loop, which
- * blocks the process. With the patch such a connection counts as failed, and the library backs off.
+ * Patches a bug of grpc-js. If a stopping server sends its settings and GOAWAY together, the
+ * connection ends before the library listens for its end. The library then believes it to be usable
+ * and retries a call on it in a tight loop, which blocks the process. With the patch such a
+ * connection counts as failed, and the library backs off.
  */
 import { setImmediate } from "node:timers";
 import { Http2SubchannelConnector } from "@grpc/grpc-js/build/src/transport.js";

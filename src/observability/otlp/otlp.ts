@@ -6,8 +6,12 @@ export type Signal = "TRACES" | "METRICS";
 
 /** Whether export of traces, or metrics, over OTLP is configured. */
 export function exportWanted(env: Env, signal: Signal): boolean {
-  if (env("OTEL_SDK_DISABLED")?.toLowerCase() === "true" || env(`OTEL_${signal}_EXPORTER`) === "none") return false;
-  return Boolean(env(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`) || env("OTEL_EXPORTER_OTLP_ENDPOINT"));
+  if (
+    env("OTEL_SDK_DISABLED")?.toLowerCase() === "true" || env(`OTEL_${signal}_EXPORTER`) === "none"
+  ) return false;
+  return Boolean(
+    env(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`) || env("OTEL_EXPORTER_OTLP_ENDPOINT"),
+  );
 }
 
 const PROTOCOLS = ["http/protobuf", "http/json", "grpc"] as const;
@@ -34,11 +38,16 @@ export async function exporterFor<T>(
   const protocol = protocolOf(env, signal);
   if (protocol === "grpc") {
     (await import("./ended_connections.ts")).noticeEndedConnections();
-    // The exporter gets gRPC by `require`, which finds no package beside an executable (scripts/compile/build.ts).
-    Object.assign(globalThis, { MOSAIC_REQUIRED: { "@grpc/grpc-js": (await import("@grpc/grpc-js")).default } });
+    // The exporter gets gRPC by `require`, which finds no package beside an executable
+    // (scripts/compile/build.ts).
+    Object.assign(globalThis, {
+      MOSAIC_REQUIRED: { "@grpc/grpc-js": (await import("@grpc/grpc-js")).default },
+    });
   }
   // Over gRPC the path is the collector's own; over HTTP it may be any.
-  return new (await exporters[protocol]())(protocol === "grpc" ? undefined : { headers: { ...SENT_BY_DAEMON } });
+  return new (await exporters[protocol]())(
+    protocol === "grpc" ? undefined : { headers: { ...SENT_BY_DAEMON } },
+  );
 }
 
 /** Milliseconds from a variable. @throws Error unless it is a positive number */

@@ -10,7 +10,10 @@ export function reportExportTrouble(log: Logger): void {
   const warn = (message: string, ...more: unknown[]) => {
     if (performance.now() - warnedAt < INTERVAL_MS) return;
     warnedAt = performance.now();
-    log.warn({ error: [message, ...more.map(messageOf)].join(" ").slice(0, 500) }, "OpenTelemetry: an export failed");
+    log.warn(
+      { error: [message, ...more.map(messageOf)].join(" ").slice(0, 500) },
+      "OpenTelemetry: an export failed",
+    );
   };
   const silent = () => {};
   diag.setLogger(

@@ -1,7 +1,7 @@
 /**
- * The metrics of `/metrics` over OTLP, off unless an endpoint is configured. The SDK's reader and exporters send them; a
- * metric producer reads them from the same source as `/metrics`, so that names and values agree. Temporality is
- * cumulative since the daemon's start.
+ * The metrics of `/metrics` over OTLP, off unless an endpoint is configured. The SDK's reader and
+ * exporters send them; a metric producer reads them from the same source as `/metrics`, so that
+ * names and values agree. Temporality is cumulative since the daemon's start.
  */
 import { type HrTime, ValueType } from "@opentelemetry/api";
 import {
@@ -27,9 +27,12 @@ const INTERVAL_MS = 60_000;
 const TIMEOUT_MS = 30_000;
 
 const EXPORTERS = {
-  "http/json": async () => (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter,
-  "http/protobuf": async () => (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter,
-  "grpc": async () => (await import("@opentelemetry/exporter-metrics-otlp-grpc")).OTLPMetricExporter,
+  "http/json": async () =>
+    (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter,
+  "http/protobuf": async () =>
+    (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter,
+  "grpc": async () =>
+    (await import("@opentelemetry/exporter-metrics-otlp-grpc")).OTLPMetricExporter,
 };
 
 export class OtlpMetrics {
@@ -47,10 +50,16 @@ export class OtlpMetrics {
     const reader = new PeriodicExportingMetricReader({
       exporter: await exporterFor<PushMetricExporter>(env, "METRICS", EXPORTERS),
       exportIntervalMillis: interval,
-      exportTimeoutMillis: Math.min(interval, millisecondsOf(env, "OTEL_METRIC_EXPORT_TIMEOUT", TIMEOUT_MS)),
+      exportTimeoutMillis: Math.min(
+        interval,
+        millisecondsOf(env, "OTEL_METRIC_EXPORT_TIMEOUT", TIMEOUT_MS),
+      ),
       metricProducers: [producerOf(daemon)],
     });
-    return new OtlpMetrics(new MeterProvider({ resource: resourceOfDaemon(), readers: [reader] }), log);
+    return new OtlpMetrics(
+      new MeterProvider({ resource: resourceOfDaemon(), readers: [reader] }),
+      log,
+    );
   }
 
   /** Exports a last time, with a timeout of two seconds. */
@@ -95,7 +104,12 @@ function metricOf(family: Family, startTime: HrTime, endTime: HrTime): MetricDat
       dataPoints: [{ startTime, endTime, attributes: {}, value }],
     };
   }
-  const dataPoints = family.samples.map(({ labels, value }) => ({ startTime, endTime, attributes: labels, value }));
+  const dataPoints = family.samples.map(({ labels, value }) => ({
+    startTime,
+    endTime,
+    attributes: labels,
+    value,
+  }));
   return family.type === "counter"
     ? { ...common, dataPointType: DataPointType.SUM, isMonotonic: true, dataPoints }
     : { ...common, dataPointType: DataPointType.GAUGE, dataPoints };

@@ -1,4 +1,7 @@
-/** The exporter's identity: `service.name` is mosaic unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES set it. */
+/**
+ * The exporter's identity: `service.name` is mosaic unless OTEL_SERVICE_NAME or
+ * OTEL_RESOURCE_ATTRIBUTES set it.
+ */
 import {
   defaultResource,
   detectResources,

@@ -1,6 +1,7 @@
 /**
- * Trace ids of a run (W3C Trace Context). They are derived from the run's id, so that a restarted daemon continues the same
- * trace, and the worker gets its parent span's id before any span is exported.
+ * Trace ids of a run (W3C Trace Context). They are derived from the run's id, so that a restarted
+ * daemon continues the same trace, and the worker gets its parent span's id before any span is
+ * exported.
  */
 import { sha256 } from "../../base/node_modules.ts";
 
@@ -21,7 +22,10 @@ export function spawnSpanId(runId: string, attempt: number): string {
   return hex(`spawn ${runId} ${attempt}`, 16);
 }
 
-/** The environment variable TRACEPARENT of an attempt's worker: its spans become children of the run's. */
+/**
+ * The environment variable TRACEPARENT of an attempt's worker: its spans become children of the
+ * run's.
+ */
 export function traceparent(runId: string): string {
   const { traceId, runSpanId } = traceIds(runId);
   return `00-${traceId}-${runSpanId}-01`;

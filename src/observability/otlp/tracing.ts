@@ -1,12 +1,18 @@
 /**
- * Traces of runs by OpenTelemetry, off unless an OTLP endpoint is configured (the standard OTEL_* variables).
+ * Traces of runs by OpenTelemetry, off unless an OTLP endpoint is configured (the standard OTEL_*
+ * variables).
  *
- * Spans are created afterwards from the event log and the transitions: `trainer.run` from submit to end, its children
- * `trainer.worker.spawn` per attempt and `trainer.event.write` per event. So a restart of the daemon loses no span, and
- * tracing costs nothing on the hot path.
+ * Spans are created afterwards from the event log and the transitions: `trainer.run` from submit to
+ * end, its children `trainer.worker.spawn` per attempt and `trainer.event.write` per event. So a
+ * restart of the daemon loses no span, and tracing costs nothing on the hot path.
  */
 import { type Context, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags } from "@opentelemetry/api";
-import { BatchSpanProcessor, type IdGenerator, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
+import {
+  BatchSpanProcessor,
+  type IdGenerator,
+  type SpanExporter,
+  TracerProvider,
+} from "@opentelemetry/sdk-trace";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { EventRow, RunRow } from "../../registry/row_types.ts";
 import type { Logger } from "../../base/log.ts";
@@ -18,8 +24,10 @@ import { resourceOfDaemon } from "./otlp_resource.ts";
 import { spawnSpanId, traceIds } from "./trace_context.ts";
 
 const EXPORTERS = {
-  "http/json": async () => (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter,
-  "http/protobuf": async () => (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter,
+  "http/json": async () =>
+    (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter,
+  "http/protobuf": async () =>
+    (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter,
   "grpc": async () => (await import("@opentelemetry/exporter-trace-otlp-grpc")).OTLPTraceExporter,
 };
 
@@ -56,7 +64,10 @@ export class Tracing {
       spanProcessors: [new BatchSpanProcessor({ exporter })],
     });
     this.#seq = runs.eventHead();
-    this.#following = supervised("traces", () => this.#follow(), { log, signal: this.#stop.signal });
+    this.#following = supervised("traces", () => this.#follow(), {
+      log,
+      signal: this.#stop.signal,
+    });
   }
 
   /** @throws Error for a protocol that is not supported. */
@@ -95,7 +106,11 @@ export class Tracing {
     this.#ids.spanId = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
     this.#tracer().startSpan("trainer.event.write", {
       startTime: event.at,
-      attributes: { "mosaic.run_id": event.runId, "mosaic.event.kind": event.kind, "mosaic.event.seq": event.seq },
+      attributes: {
+        "mosaic.run_id": event.runId,
+        "mosaic.event.kind": event.kind,
+        "mosaic.event.seq": event.seq,
+      },
     }, below).end(event.at);
     if (!ENDED.has(event.kind)) return;
     const run = this.#runs.get(event.runId);
@@ -118,13 +133,21 @@ export class Tracing {
         startTime: spawned.at,
         attributes: { ...attributes, "mosaic.attempt": spawned.attempt },
       }, this.#parent(traceId, runSpanId));
-      if (after?.to === "FAULTED") span.setStatus({ code: SpanStatusCode.ERROR, message: after.reason ?? "" });
+      if (after?.to === "FAULTED") {
+        span.setStatus({ code: SpanStatusCode.ERROR, message: after.reason ?? "" });
+      }
       span.end(after?.at ?? spawned.at);
     }
     this.#ids.traceId = traceId;
     this.#ids.spanId = runSpanId;
-    const span = this.#tracer().startSpan("trainer.run", { startTime: run.createdAt, attributes }, ROOT_CONTEXT);
-    if (run.outcome === "failed") span.setStatus({ code: SpanStatusCode.ERROR, message: run.reason ?? "" });
+    const span = this.#tracer().startSpan(
+      "trainer.run",
+      { startTime: run.createdAt, attributes },
+      ROOT_CONTEXT,
+    );
+    if (run.outcome === "failed") {
+      span.setStatus({ code: SpanStatusCode.ERROR, message: run.reason ?? "" });
+    }
     span.end(run.finishedAt ?? run.updatedAt);
   }
 

@@ -9,14 +9,21 @@ const FORMS: readonly MessageForm[] = ["signed", "slack", "discord", "teams", "n
 const SERVICES: readonly [RegExp, MessageForm][] = [
   [/^https:\/\/hooks\.slack(?:-gov)?\.com\//, "slack"],
   [/^https:\/\/(?:\w+\.)?discord(?:app)?\.com\/api\/(?:v\d+\/)?webhooks\//, "discord"],
-  [/^https:\/\/[\w.-]+\.(?:webhook\.office\.com|logic\.azure\.com|environment\.api\.powerplatform\.com)[:/]/, "teams"],
+  [
+    /^https:\/\/[\w.-]+\.(?:webhook\.office\.com|logic\.azure\.com|environment\.api\.powerplatform\.com)[:/]/,
+    "teams",
+  ],
   [/^https:\/\/ntfy\.sh\//, "ntfy"],
 ];
 
-/** The form that the address asks for by its fragment (`#slack`), which is not sent; else that of a known service. */
+/**
+ * The form that the address asks for by its fragment (`#slack`), which is not sent; else that of a
+ * known service.
+ */
 export function formOf(url: string): MessageForm {
   const named = /#(\w+)$/.exec(url)?.[1];
-  return FORMS.find((form) => form === named) ?? SERVICES.find(([address]) => address.test(url))?.[1] ?? "signed";
+  return FORMS.find((form) => form === named) ??
+    SERVICES.find(([address]) => address.test(url))?.[1] ?? "signed";
 }
 
 /** What people want to hear of, unless kinds are named: the ends of runs, and alerts. */
@@ -40,16 +47,28 @@ export interface Notice {
 
 /** @throws for data that is no JSON object */
 export function messageIn(form: Exclude<MessageForm, "signed">, event: EventRow): Message {
-  return messageAs(form, { title: `mosaic: ${event.kind}`, text: textOf(event), urgent: isUrgent(event.kind) });
+  return messageAs(form, {
+    title: `mosaic: ${event.kind}`,
+    text: textOf(event),
+    urgent: isUrgent(event.kind),
+  });
 }
 
 export const isUrgent = (kind: string): boolean => kind === "failed" || kind === "alert";
 
-export function messageAs(form: Exclude<MessageForm, "signed">, { title, text, urgent }: Notice): Message {
-  const json = (value: unknown) => ({ body: JSON.stringify(value), headers: { "content-type": "application/json" } });
+export function messageAs(
+  form: Exclude<MessageForm, "signed">,
+  { title, text, urgent }: Notice,
+): Message {
+  const json = (value: unknown) => ({
+    body: JSON.stringify(value),
+    headers: { "content-type": "application/json" },
+  });
   switch (form) {
     case "slack":
-      return json({ text: text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;") });
+      return json({
+        text: text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
+      });
     case "discord":
       return json(discordContent(text));
     case "teams":
@@ -97,11 +116,16 @@ export function textOf(event: EventRow): string {
   return `${oneLine(text).slice(0, LONGEST)} (${which})`;
 }
 
-/** Of an alert, which and what; else the reason; "" if there is none. @throws for data that is no JSON object */
+/**
+ * Of an alert, which and what; else the reason; "" if there is none. @throws for data that is no
+ * JSON object
+ */
 export function reasonOf({ kind, dataJson }: EventRow): string {
   const data = JSON.parse(dataJson) as Record<string, unknown>;
   const names = kind === "alert" ? ["alert", "what"] : ["reason"];
-  return names.map((name) => data[name]).filter((value) => typeof value === "string" && value !== "").join(": ");
+  return names.map((name) => data[name]).filter((value) =>
+    typeof value === "string" && value !== ""
+  ).join(": ");
 }
 
 /** Names are texts of others. */

@@ -1,6 +1,6 @@
 /**
- * The daemon's own TCP listeners, to which no webhook may be sent, whatever addresses the daemon may connect to: it would
- * call itself as its own user.
+ * The daemon's own TCP listeners, to which no webhook may be sent, whatever addresses the daemon
+ * may connect to: it would call itself as its own user.
  */
 import { MosaicError } from "../../base/errors.ts";
 import { isLoopback, parseListen } from "../../wire/address/address.ts";
@@ -18,10 +18,16 @@ export class OwnListeners {
   constructor(addresses: readonly string[], resolve = addressesOf) {
     this.#resolve = resolve;
     this.#listeners = addresses.filter((address) => address !== "").map(parseListen)
-      .filter((address) => address.type === "tcp").map(({ host, port }) => ({ host: plain(host), port }));
+      .filter((address) => address.type === "tcp").map(({ host, port }) => ({
+        host: plain(host),
+        port,
+      }));
   }
 
-  /** @throws MosaicError `permission_denied` for a URL whose host is an address of a listener, without resolving names */
+  /**
+   * @throws MosaicError `permission_denied` for a URL whose host is an address of a listener,
+   * without resolving names
+   */
   refuseNamed(url: string, field: string): void {
     const { host, port } = targetOf(url);
     const own = this.#at(isLocalName(host) ? "127.0.0.1" : host, port);
@@ -36,13 +42,17 @@ export class OwnListeners {
     const { host, port } = targetOf(url);
     // Most targets have another port, and need no resolution.
     if (!this.#listeners.some((listener) => listener.port === port)) return undefined;
-    const addresses = isLocalName(host) ? ["127.0.0.1", "::1"] : [host, ...await this.#resolve(host)];
+    const addresses = isLocalName(host)
+      ? ["127.0.0.1", "::1"]
+      : [host, ...await this.#resolve(host)];
     return addresses.map((address) => this.#at(address, port)).find((own) => own !== undefined);
   }
 
   #at(address: string, port: number): string | undefined {
     const ip = plain(address);
-    const found = this.#listeners.find((listener) => listener.port === port && reaches(ip, listener.host));
+    const found = this.#listeners.find((listener) =>
+      listener.port === port && reaches(ip, listener.host)
+    );
     return found && `${found.host.includes(":") ? `[${found.host}]` : found.host}:${found.port}`;
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Whether the daemon has the permissions for a webhook that a run's config names. The permissions are planned from the
- * daemon's options, before any config is known; so a webhook beyond them is refused at submission.
+ * Whether the daemon has the permissions for a webhook that a run's config names. The permissions
+ * are planned from the daemon's options, before any config is known; so a webhook beyond them is
+ * refused at submission.
  */
 import { MosaicError } from "../../base/errors.ts";
 import { urlGrant } from "../../permissions/addresses.ts";
@@ -12,7 +13,10 @@ export interface NamedWebhook {
   secretFile: string | null;
 }
 
-/** @throws MosaicError `permission_denied` naming the field, the host or file, and what to start the daemon with */
+/**
+ * @throws MosaicError `permission_denied` naming the field, the host or file, and what to start the
+ * daemon with
+ */
 export function requireReach(webhook: NamedWebhook, granted: typeof isGranted = isGranted): void {
   const host = urlGrant(webhook.url, "metadata.webhook");
   const flags: string[] = [];
@@ -26,5 +30,7 @@ export function requireReach(webhook: NamedWebhook, granted: typeof isGranted = 
     lacks.push(`metadata.webhook.secret_file: this daemon may not read ${webhook.secretFile}`);
   }
   if (lacks.length === 0) return;
-  throw new MosaicError("permission_denied", lacks.join("; "), { hint: howToAllow(flags, "the daemon") });
+  throw new MosaicError("permission_denied", lacks.join("; "), {
+    hint: howToAllow(flags, "the daemon"),
+  });
 }

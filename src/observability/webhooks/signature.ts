@@ -6,10 +6,19 @@ export function newSecret(): string {
   return `whsec_${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;
 }
 
-/** Headers of one delivery. `id` is the same at every retry, so that a receiver can recognize repetitions. */
-export function signedHeaders(secret: string, id: string, atSeconds: number, body: string): Record<string, string> {
+/**
+ * Headers of one delivery. `id` is the same at every retry, so that a receiver can recognize
+ * repetitions.
+ */
+export function signedHeaders(
+  secret: string,
+  id: string,
+  atSeconds: number,
+  body: string,
+): Record<string, string> {
   const key = Uint8Array.from(atob(secret.replace(/^whsec_/, "")), (c) => c.charCodeAt(0));
-  const signature = nodeCrypto().createHmac("sha256", key).update(`${id}.${atSeconds}.${body}`).digest("base64");
+  const signature = nodeCrypto().createHmac("sha256", key).update(`${id}.${atSeconds}.${body}`)
+    .digest("base64");
   return {
     "content-type": "application/json",
     "webhook-id": id,

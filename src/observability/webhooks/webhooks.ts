@@ -1,10 +1,11 @@
 /**
- * Delivers the event log: to one URL for the whole daemon, to one per run that names `metadata.webhook`, and to receivers of
- * messages (../messages), which get several events at once.
+ * Delivers the event log: to one URL for the whole daemon, to one per run that names
+ * `metadata.webhook`, and to receivers of messages (../messages), which get several events at once.
  *
- * Each target has a cursor over the registry's events, stored in a file, so that delivery continues after a restart.
- * Delivery is in order and at least once; an event that a target rejects (4xx), that fails `giveUpAfter` times, or that cannot
- * be encoded, is skipped with a warning. A target that is down does not delay other targets.
+ * Each target has a cursor over the registry's events, stored in a file, so that delivery continues
+ * after a restart. Delivery is in order and at least once; an event that a target rejects (4xx),
+ * that fails `giveUpAfter` times, or that cannot be encoded, is skipped with a warning. A target
+ * that is down does not delay other targets.
  */
 import { beyondLimits } from "../../registry/event_data.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
@@ -57,7 +58,9 @@ export interface Digest {
   /** From the first event that is wanted to the message. */
   waitMs: number;
   wants(event: EventRow): boolean;
-  /** @returns what sends the message, at each attempt @throws for events of which there can be none */
+  /**
+   * @returns what sends the message, at each attempt @throws for events of which there can be none
+   */
   messageOf(events: readonly EventRow[]): (signal: AbortSignal) => Promise<Refusal | undefined>;
 }
 
@@ -78,7 +81,10 @@ interface Target {
   /** The name of a digest; its `url` is "". */
   digest?: string;
   seq: number;
-  /** The target from the run's config, kept when the run is about to be deleted together with its config. */
+  /**
+   * The target from the run's config, kept when the run is about to be deleted together with its
+   * config.
+   */
   last?: RunTarget;
 }
 
@@ -90,16 +96,24 @@ const SECRET_READ_MS = 10_000;
 const PAGE = 100;
 /** At most so many in one message. */
 const DIGEST_EVENTS = 1000;
-/** A run's target is removed this long after the run's end, when its last artifacts are recorded. */
+/**
+ * A run's target is removed this long after the run's end, when its last artifacts are recorded.
+ */
 const AFTER_END_MS = 60_000;
 
-/** The cursors; undefined if there are none, or they cannot be read: such a file is kept beside the new one. */
-function savedState({ stateFile, log }: WebhookOptions): { seen: number; targets: Target[] } | undefined {
+/**
+ * The cursors; undefined if there are none, or they cannot be read: such a file is kept beside the
+ * new one.
+ */
+function savedState(
+  { stateFile, log }: WebhookOptions,
+): { seen: number; targets: Target[] } | undefined {
   try {
     const text = readTextIfThere(stateFile);
     if (text === undefined) return undefined;
     const { seen, targets } = JSON.parse(text) as { seen: unknown; targets: unknown };
-    const isTarget = (one: Partial<Target> | null) => typeof one?.url === "string" && Number.isSafeInteger(one.seq);
+    const isTarget = (one: Partial<Target> | null) =>
+      typeof one?.url === "string" && Number.isSafeInteger(one.seq);
     if (Number.isSafeInteger(seen) && Array.isArray(targets) && targets.every(isTarget)) {
       return { seen: seen as number, targets };
     }
@@ -168,7 +182,10 @@ export class Webhooks {
     this.#targets.set(this.#key(target), target);
     const digest = this.#options.digests?.find(({ name }) => name === target.digest);
     this.#work.push(
-      this.#supervised("webhook", () => digest ? this.#digestAll(target, digest) : this.#deliverAll(target)),
+      this.#supervised(
+        "webhook",
+        () => digest ? this.#digestAll(target, digest) : this.#deliverAll(target),
+      ),
     );
   }
 
@@ -188,7 +205,10 @@ export class Webhooks {
     try {
       writeFileAtomic(this.#options.stateFile, JSON.stringify(state));
     } catch (error) {
-      this.#options.log.warn({ error: messageOf(error) }, "webhook cursors not saved; a restart repeats deliveries");
+      this.#options.log.warn(
+        { error: messageOf(error) },
+        "webhook cursors not saved; a restart repeats deliveries",
+      );
     }
   }
 
@@ -200,7 +220,9 @@ export class Webhooks {
         // A run is submitted, or gets another attempt after its target was removed.
         if (event.kind === "queued") {
           const url = targetOfRun(event.runId)?.url;
-          const target = url === undefined ? undefined : { url, runId: event.runId, seq: event.seq - 1 };
+          const target = url === undefined
+            ? undefined
+            : { url, runId: event.runId, seq: event.seq - 1 };
           if (target !== undefined && !this.#targets.has(this.#key(target))) this.#add(target);
         }
         this.#seen = event.seq;
@@ -239,7 +261,9 @@ export class Webhooks {
       // Before it is read: an event that comes meanwhile is after it.
       const head = runs.eventHead();
       const events = runs.eventsSince(target.seq, { kinds: digest.kinds, limit: DIGEST_EVENTS });
-      const end = events.length < DIGEST_EVENTS ? Math.max(head, events.at(-1)?.seq ?? 0) : events.at(-1)!.seq;
+      const end = events.length < DIGEST_EVENTS
+        ? Math.max(head, events.at(-1)?.seq ?? 0)
+        : events.at(-1)!.seq;
       return { events: events.filter((event) => digest.wants(event)), end };
     };
     while (!stop.aborted) {
@@ -250,7 +274,10 @@ export class Webhooks {
         continue;
       }
       // At most that: the clock may have been set back.
-      await pause(Math.max(0, Math.min(first.at + digest.waitMs - Date.now(), digest.waitMs)), stop);
+      await pause(
+        Math.max(0, Math.min(first.at + digest.waitMs - Date.now(), digest.waitMs)),
+        stop,
+      );
       if (stop.aborted) return;
       const gathered = read();
       // A run may fit a filter no longer, or be deleted.
@@ -262,7 +289,11 @@ export class Webhooks {
 
   /** False if the daemon stops before the message was delivered. */
   async #digest(digest: Digest, events: readonly EventRow[]): Promise<boolean> {
-    const which = { receiver: digest.name, events: events.length, runs: new Set(events.map((e) => e.runId)).size };
+    const which = {
+      receiver: digest.name,
+      events: events.length,
+      runs: new Set(events.map((e) => e.runId)).size,
+    };
     const skipped = (why: string, result: WebhookResult = "given_up"): true => {
       this.#options.counts?.add(result);
       this.#options.log.warn({ ...which, why: why.slice(0, 500) }, "message: not sent");
@@ -297,7 +328,10 @@ export class Webhooks {
     try {
       return { secret: await secretIn(own.secretFile, own.user) };
     } catch (error) {
-      log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event skipped");
+      log.warn(
+        { run_id: event.runId, event: event.kind, error: messageOf(error) },
+        "webhook: no key, event skipped",
+      );
       return undefined;
     }
   }
@@ -321,7 +355,8 @@ export class Webhooks {
       const message = form === "signed" ? undefined : messageIn(form, event);
       const body = message?.body ?? bodyOf(event);
       const headers = () =>
-        message?.headers ?? signedHeaders(terms.secret, `event-${event.seq}`, Math.floor(Date.now() / 1000), body);
+        message?.headers ??
+          signedHeaders(terms.secret, `event-${event.seq}`, Math.floor(Date.now() / 1000), body);
       // A key that is none is found here, before the first attempt.
       headers();
       request = { body, headers };
@@ -342,7 +377,9 @@ export class Webhooks {
           signal,
         });
         await response.body?.cancel();
-        return response.ok ? undefined : { why: `HTTP ${response.status}`, final: isFinal(response.status) };
+        return response.ok
+          ? undefined
+          : { why: `HTTP ${response.status}`, final: isFinal(response.status) };
       },
     });
   }
@@ -356,7 +393,8 @@ export class Webhooks {
     skipped: (why: string, result?: WebhookResult) => true;
     send: (signal: AbortSignal) => Promise<Refusal | undefined>;
   }): Promise<boolean> {
-    const { log, counts, own, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    const { log, counts, own, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } =
+      this.#options;
     for (let attempt = 1;; attempt++) {
       let why: string;
       try {
@@ -397,10 +435,20 @@ function bodyOf({ seq, runId, runName, attempt, kind, at, dataJson }: EventRow):
   });
 }
 
-/** The file's first line or lines; a FIFO keeps nobody waiting. @throws if the user cannot read such a file */
+/**
+ * The file's first line or lines; a FIFO keeps nobody waiting. @throws if the user cannot read such
+ * a file
+ */
 async function secretIn(path: string, user: WorkerUser | undefined): Promise<string> {
-  const text = await outputOfUser(user, SECRET_READ_MS, '[ -f "$0" ] && exec head -c 65536 <"$0"', path);
+  const text = await outputOfUser(
+    user,
+    SECRET_READ_MS,
+    '[ -f "$0" ] && exec head -c 65536 <"$0"',
+    path,
+  );
   if (text !== undefined) return text.trim();
   const whose = user === undefined ? "the daemon's user" : `user ${user.name || user.uid}`;
-  throw new Error(`${path} is no regular file that ${whose} can read; correct metadata.webhook.secret_file`);
+  throw new Error(
+    `${path} is no regular file that ${whose} can read; correct metadata.webhook.secret_file`,
+  );
 }

@@ -1,6 +1,7 @@
 /**
- * Copies a whole SQLite database through an open connection, also one whose file has been removed. `VACUUM INTO` cannot do it:
- * it attaches the copy, and the runtime lets no process with a permission set attach a database.
+ * Copies a whole SQLite database through an open connection, also one whose file has been removed.
+ * `VACUUM INTO` cannot do it: it attaches the copy, and the runtime lets no process with a
+ * permission set attach a database.
  */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 
@@ -11,7 +12,10 @@ export interface CopyOptions {
   finish?: (target: DatabaseSync) => void;
 }
 
-/** Makes the database `to`, for its owner only. @throws SQLite's error, and an error for a source without tables */
+/**
+ * Makes the database `to`, for its owner only. @throws SQLite's error, and an error for a source
+ * without tables
+ */
 export function copyDatabase(
   source: DatabaseSync,
   to: string,
@@ -20,7 +24,8 @@ export function copyDatabase(
   const target = new DatabaseSync(to);
   try {
     Deno.chmodSync(to, 0o600);
-    const schema = source.prepare("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL").all();
+    const schema = source.prepare("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+      .all();
     const sqlOf = (types: string[]) => schema.filter((row) => types.includes(String(row.type)));
     const tables = sqlOf(["table"]).filter((row) => !String(row.name).startsWith("sqlite_"));
     if (tables.length === 0) throw new Error("it has no tables");
@@ -35,7 +40,9 @@ export function copyDatabase(
     for (const index of sqlOf(["index", "trigger", "view"])) target.exec(String(index.sql));
     finish(target);
     target.exec("COMMIT");
-    target.exec(`PRAGMA user_version = ${source.prepare("PRAGMA user_version").get()!.user_version}`);
+    target.exec(
+      `PRAGMA user_version = ${source.prepare("PRAGMA user_version").get()!.user_version}`,
+    );
     target.exec("PRAGMA journal_mode = WAL");
   } finally {
     target.close();
@@ -49,7 +56,9 @@ export function quote(name: string): string {
 
 function copyRows(source: DatabaseSync, target: DatabaseSync, name: string): void {
   const table = quote(name);
-  const columns = source.prepare(`PRAGMA table_info(${table})`).all().map((row) => quote(String(row.name)));
+  const columns = source.prepare(`PRAGMA table_info(${table})`).all().map((row) =>
+    quote(String(row.name))
+  );
   const insert = target.prepare(
     `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
   );
@@ -57,5 +66,7 @@ function copyRows(source: DatabaseSync, target: DatabaseSync, name: string): voi
   // Nanosecond timestamps exceed a number's precision.
   statement.setReadBigInts(true);
   // Not `iterate`, which ends silently at an error.
-  for (const row of statement.all()) insert.run(...Object.values(row as Record<string, SQLInputValue>));
+  for (const row of statement.all()) {
+    insert.run(...Object.values(row as Record<string, SQLInputValue>));
+  }
 }

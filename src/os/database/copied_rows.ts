@@ -1,4 +1,6 @@
-/** Copies rows of one SQLite database to another with the same tables, in the order of their keys. */
+/**
+ * Copies rows of one SQLite database to another with the same tables, in the order of their keys.
+ */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
 
@@ -6,7 +8,10 @@ export interface CopiedTable {
   table: string;
   /** The copied columns. */
   columns: string[];
-  /** Rows in an order that depends only on their values; integers are bigints, so that each is exact. */
+  /**
+   * Rows in an order that depends only on their values; integers are bigints, so that each is
+   * exact.
+   */
   rows(): Iterable<SQLInputValue[]>;
   /** SQL with an anonymous parameter for each column. */
   insert: string;
@@ -24,7 +29,8 @@ export function tablesWith(db: DatabaseSync, column: string): string[] {
  * @param key copies the rows whose `key` is `value`
  * @param left columns that are not copied
  * @param also a further condition
- * @throws MosaicError `invalid_argument` for names that would be read as SQL: the database comes from another host
+ * @throws MosaicError `invalid_argument` for names that would be read as SQL: the database comes
+ * from another host
  */
 export function copied(
   db: DatabaseSync,
@@ -34,10 +40,16 @@ export function copied(
   left: readonly string[] = [],
   also = "true",
 ): CopiedTable {
-  const info = db.prepare("SELECT name, pk FROM pragma_table_info(?)").all(table) as { name: string; pk: number }[];
+  const info = db.prepare("SELECT name, pk FROM pragma_table_info(?)").all(table) as {
+    name: string;
+    pk: number;
+  }[];
   const strange = [table, ...info.map(({ name }) => name)].find((name) => !/^\w+$/.test(name));
   if (strange !== undefined) {
-    throw new MosaicError("invalid_argument", `a database has a table or column ${JSON.stringify(strange)}`);
+    throw new MosaicError(
+      "invalid_argument",
+      `a database has a table or column ${JSON.stringify(strange)}`,
+    );
   }
   const columns = info.map(({ name }) => name).filter((name) => !left.includes(name));
   const order = info.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk).map(({ name }) => name);
@@ -47,11 +59,15 @@ export function copied(
     columns,
     *rows() {
       const statement = db.prepare(
-        `SELECT ${columns.join(", ")} FROM ${table} WHERE ${key} = ? AND ${also} ORDER BY ${by.join(", ")}`,
+        `SELECT ${columns.join(", ")} FROM ${table} WHERE ${key} = ? AND ${also} ORDER BY ${
+          by.join(", ")
+        }`,
       );
       statement.setReadBigInts(true);
       for (const row of statement.iterate(value)) yield Object.values(row) as SQLInputValue[];
     },
-    insert: `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
+    insert: `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${
+      columns.map(() => "?").join(", ")
+    })`,
   };
 }

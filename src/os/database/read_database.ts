@@ -13,15 +13,20 @@ const LOCKED_MS = 50;
 const WAL_HEADER = 32;
 
 /**
- * Opens it read-only. On a file system where the daemon keeps the log's index in its own memory (wal.ts), nobody else
- * can join: then a copy of the database and its log is opened, which is removed when the connection is closed. (Such file
- * systems copy by reference, so a copy costs nothing, or they are not meant for large state directories.)
+ * Opens it read-only. On a file system where the daemon keeps the log's index in its own memory
+ * (wal.ts), nobody else can join: then a copy of the database and its log is opened, which is
+ * removed when the connection is closed. (Such file systems copy by reference, so a copy costs
+ * nothing, or they are not meant for large state directories.)
  */
 export function readDatabase(path: string, timeout = 5000): DatabaseSync & Disposable {
   const { kind } = fileSystemOf(parentOf(path));
   try {
-    // A daemon that holds it there does so until it ends; without a time, SQLite waits for five seconds.
-    const db = new DatabaseSync(path, { readOnly: true, timeout: kind === "local" ? timeout : LOCKED_MS });
+    // A daemon that holds it there does so until it ends; without a time, SQLite waits for five
+    // seconds.
+    const db = new DatabaseSync(path, {
+      readOnly: true,
+      timeout: kind === "local" ? timeout : LOCKED_MS,
+    });
     try {
       db.prepare("SELECT count(*) FROM sqlite_master").get();
     } catch (error) {
@@ -49,7 +54,9 @@ function copyOf(path: string): DatabaseSync & Disposable {
         copyIfThere(`${path}-wal`, `${copy}-wal`);
         if (stampOf(path) === before) break;
       }
-      if (tries >= MOST_TRIES) throw new Error(`${path} is being written all the time: database is locked`);
+      if (tries >= MOST_TRIES) {
+        throw new Error(`${path} is being written all the time: database is locked`);
+      }
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AGAIN_MS);
     }
     const db = new DatabaseSync(copy);
@@ -66,7 +73,10 @@ function copyOf(path: string): DatabaseSync & Disposable {
   }
 }
 
-/** Changes whenever the log is moved into the database, or begun anew; undefined: it has changed only just. */
+/**
+ * Changes whenever the log is moved into the database, or begun anew; undefined: it has changed
+ * only just.
+ */
 function stampOf(path: string): string | undefined {
   const { mtime, size } = Deno.statSync(path);
   if (Date.now() - mtime!.getTime() < CLOCK_MS) return undefined;

@@ -44,7 +44,9 @@ function claimsByShell(trainer: string): Claim[] {
   ) ?? "";
   return listed.split("\n").flatMap((line) => {
     const claim = claimIn(line, trainer);
-    return claim === undefined ? [] : [{ pid: Number(line.slice(0, line.indexOf("\0"))), ...claim }];
+    return claim === undefined
+      ? []
+      : [{ pid: Number(line.slice(0, line.indexOf("\0"))), ...claim }];
   });
 }
 

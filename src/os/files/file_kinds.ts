@@ -10,7 +10,10 @@ const SCRIPT = `for path in "$0" "$@"; do
   elif [ -e "$path" ]; then echo other; else echo; fi
 done`;
 
-/** Undefined if there is no file, or none that the user can see. Follows links. @param user undefined: this process's */
+/**
+ * Undefined if there is no file, or none that the user can see. Follows links. @param user
+ * undefined: this process's
+ */
 export function kindsOf(paths: readonly string[], user?: WorkerUser): (Kind | undefined)[] {
   if (user === undefined) {
     try {
@@ -23,8 +26,14 @@ export function kindsOf(paths: readonly string[], user?: WorkerUser): (Kind | un
 }
 
 /** The same without blocking the thread. @throws MosaicError `deadline_exceeded` */
-export async function kindsLater(paths: readonly string[], user: WorkerUser | undefined, timeoutMs: number) {
-  return paths.length === 0 ? [] : kindsIn(await outputOfUser(user, timeoutMs, SCRIPT, ...paths), paths);
+export async function kindsLater(
+  paths: readonly string[],
+  user: WorkerUser | undefined,
+  timeoutMs: number,
+) {
+  return paths.length === 0
+    ? []
+    : kindsIn(await outputOfUser(user, timeoutMs, SCRIPT, ...paths), paths);
 }
 
 function kindsIn(output: string | undefined, paths: readonly string[]): (Kind | undefined)[] {

@@ -6,7 +6,10 @@ export function parentOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
-/** Writes a file atomically: readers see the old or the new content. @param durable also survives power loss */
+/**
+ * Writes a file atomically: readers see the old or the new content. @param durable also survives
+ * power loss
+ */
 export function writeFileAtomic(
   path: string,
   content: string | Uint8Array,
@@ -14,7 +17,11 @@ export function writeFileAtomic(
 ): void {
   const temporary = `${path}.${Deno.pid}.${crypto.randomUUID().slice(0, 8)}.tmp`;
   try {
-    const file = Deno.openSync(temporary, { write: true, createNew: true, mode: options.mode ?? 0o600 });
+    const file = Deno.openSync(temporary, {
+      write: true,
+      createNew: true,
+      mode: options.mode ?? 0o600,
+    });
     try {
       const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
       for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
@@ -52,12 +59,16 @@ export function removeIfThere(path: string): void {
   }
 }
 
-/** What is at the path, a link as itself; undefined if nothing is. @throws if that cannot be seen */
+/**
+ * What is at the path, a link as itself; undefined if nothing is. @throws if that cannot be seen
+ */
 export function infoIfThere(path: string): Deno.FileInfo | undefined {
   try {
     return Deno.lstatSync(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) {
+      return undefined;
+    }
     throw error;
   }
 }
@@ -76,12 +87,17 @@ export function readTextIfThere(path: string): string | undefined {
   try {
     return Deno.readTextFileSync(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) {
+      return undefined;
+    }
     throw error;
   }
 }
 
-/** Takes the file's lock (flock); undefined if another process holds it. Released at the latest when the process ends. */
+/**
+ * Takes the file's lock (flock); undefined if another process holds it. Released at the latest when
+ * the process ends.
+ */
 export function tryLock(path: string): Deno.FsFile | undefined {
   const file = Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
   if (file.tryLockSync(true)) return file;
@@ -103,8 +119,8 @@ export interface PlaceLock {
 }
 
 /**
- * Takes both locks: the file's, for earlier versions, and its directory's, because after somebody removes the file its lock
- * protects nothing. Undefined if another process holds either.
+ * Takes both locks: the file's, for earlier versions, and its directory's, because after somebody
+ * removes the file its lock protects nothing. Undefined if another process holds either.
  */
 export function tryLockPlace(path: string): PlaceLock | undefined {
   let file = tryLock(path);
@@ -151,12 +167,18 @@ export function isAtPath(opened: Deno.FsFile, path: string): boolean {
   }
 }
 
-/** Whether another process has the lock of the file or of its directory; takes shared locks for a moment. */
+/**
+ * Whether another process has the lock of the file or of its directory; takes shared locks for a
+ * moment.
+ */
 export function isPlaceLocked(path: string): boolean {
   return isLocked(path) || isLocked(parentOf(path));
 }
 
-/** Whether another process holds the exclusive lock of a file or directory; takes a shared lock for a moment. */
+/**
+ * Whether another process holds the exclusive lock of a file or directory; takes a shared lock for
+ * a moment.
+ */
 export function isLocked(path: string): boolean {
   let file: Deno.FsFile;
   try {

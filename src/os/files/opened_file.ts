@@ -1,6 +1,6 @@
 /**
- * The file behind an open database. If somebody removes or replaces it (`rm`, a restored backup), SQLite continues to write
- * into the open file, and the writes are lost.
+ * The file behind an open database. If somebody removes or replaces it (`rm`, a restored backup),
+ * SQLite continues to write into the open file, and the writes are lost.
  */
 export class OpenedFile {
   readonly path: string;

@@ -1,7 +1,7 @@
 /**
- * A file that reserves disk space. Deleting it frees the space for operations that must work on a full disk: moving a
- * write-ahead log into its database, cancelling, ending and deleting runs. Contains random bytes, because a file system
- * may store zeros or holes without using space.
+ * A file that reserves disk space. Deleting it frees the space for operations that must work on a
+ * full disk: moving a write-ahead log into its database, cancelling, ending and deleting runs.
+ * Contains random bytes, because a file system may store zeros or holes without using space.
  */
 import { parentOf } from "./files.ts";
 import { disk, diskAtStart } from "../host/host_resources.ts";
@@ -11,16 +11,23 @@ import { messageOf } from "../../base/errors.ts";
 const SHARE = 1 / 16;
 const LEAST_BYTES = 256 << 10;
 const CHUNK_BYTES = 1 << 20;
-/** Left free by an incomplete reserve, for small files of running work (daemon.json, exit records). */
+/**
+ * Left free by an incomplete reserve, for small files of running work (daemon.json, exit records).
+ */
 const SLACK_BYTES = 64 << 10;
 
-/** @param most size on a large file system: an existing reserve of that size shows that the file system is large */
+/**
+ * @param most size on a large file system: an existing reserve of that size shows that the file
+ * system is large
+ */
 export function reserveAt(path: string, most: number): Reserve {
   const largest = new Reserve(path, most);
   if (largest.whole) return largest;
   const { total } = diskAtStart(parentOf(path));
   // Without permission to ask, assume a large disk.
-  return total === 0 ? largest : new Reserve(path, Math.min(most, Math.max(LEAST_BYTES, Math.floor(total * SHARE))));
+  return total === 0
+    ? largest
+    : new Reserve(path, Math.min(most, Math.max(LEAST_BYTES, Math.floor(total * SHARE))));
 }
 
 export class Reserve {
@@ -41,7 +48,9 @@ export class Reserve {
   get #reserved(): number {
     try {
       const { isFile, size, blocks } = Deno.lstatSync(this.#path);
-      return isFile && size <= this.bytes && (blocks === null || blocks * 512 >= size / 2) ? size : 0;
+      return isFile && size <= this.bytes && (blocks === null || blocks * 512 >= size / 2)
+        ? size
+        : 0;
     } catch {
       return 0;
     }
@@ -53,8 +62,9 @@ export class Reserve {
   }
 
   /**
-   * Reserves the space. If the disk has too little, keeps nearly all of it: otherwise the next program that fills the disk
-   * takes that, too, and no space is left for a write that must succeed.
+   * Reserves the space. If the disk has too little, keeps nearly all of it: otherwise the next
+   * program that fills the disk takes that, too, and no space is left for a write that must
+   * succeed.
    * @param measure asks for the disk's space
    * @returns whether all of it is reserved
    */
@@ -65,7 +75,10 @@ export class Reserve {
     const { total, available } = measure(parentOf(this.#path));
     const fits = total === 0 || available >= this.bytes - reserved;
     try {
-      this.#grow(reserved, fits ? this.bytes : Math.min(this.bytes, reserved + available - SLACK_BYTES));
+      this.#grow(
+        reserved,
+        fits ? this.bytes : Math.min(this.bytes, reserved + available - SLACK_BYTES),
+      );
       return fits;
     } catch (error) {
       if (/no space|quota/i.test(messageOf(error))) return false;
@@ -79,7 +92,9 @@ export class Reserve {
     let size = from;
     try {
       const chunk = randomBytes(Math.min(to - size, CHUNK_BYTES));
-      while (size < to) size += file.writeSync(chunk.subarray(0, Math.min(to - size, chunk.length)));
+      while (size < to) {
+        size += file.writeSync(chunk.subarray(0, Math.min(to - size, chunk.length)));
+      }
     } catch (error) {
       // Another program was faster, or a quota ends before the disk does.
       file.truncateSync(Math.max(from, size - SLACK_BYTES));
@@ -100,9 +115,14 @@ export class Reserve {
 }
 
 /**
- * Runs work, such as a migration, before WithReserve exists: on a full disk it is repeated with the space of the reserve.
+ * Runs work, such as a migration, before WithReserve exists: on a full disk it is repeated with the
+ * space of the reserve.
  */
-export function withSpaceOf<T>(reserve: Reserve | undefined, isFull: (error: unknown) => boolean, work: () => T): T {
+export function withSpaceOf<T>(
+  reserve: Reserve | undefined,
+  isFull: (error: unknown) => boolean,
+  work: () => T,
+): T {
   try {
     return work();
   } catch (error) {
@@ -177,7 +197,10 @@ export class WithReserve {
   /** Whether the reserve is incomplete, and ordinary writes are refused. */
   get short(): boolean {
     // `fits` is cheap, so the first call after space was freed succeeds.
-    if (this.#short && ((this.#trustsFits && this.#reserve!.fits) || performance.now() >= this.#notBefore)) {
+    if (
+      this.#short &&
+      ((this.#trustsFits && this.#reserve!.fits) || performance.now() >= this.#notBefore)
+    ) {
       this.refill();
     }
     return this.#short;
@@ -188,7 +211,9 @@ export class WithReserve {
     if (this.short) throw this.#of.full();
   }
 
-  /** On a full disk: moves the log into the database, which needs no more space than the log had. */
+  /**
+   * On a full disk: moves the log into the database, which needs no more space than the log had.
+   */
   relieve(): boolean {
     if (this.#reserve === undefined || this.#of.logBytes() < LEAST_LOG_BYTES) return false;
     if (performance.now() < this.#notBefore) return false;
@@ -217,7 +242,8 @@ export class WithReserve {
     try {
       made = this.#reserve.make();
     } catch {
-      // No descriptors, or a failing disk: the write before was committed, and the next refill tries again.
+      // No descriptors, or a failing disk: the write before was committed, and the next refill
+      // tries again.
     }
     this.#short = !made;
     // Under a quota the disk seems to have space that this user does not have.

@@ -1,6 +1,6 @@
 /**
- * Notifies a service manager (systemd, Type=notify) that the daemon is ready, stopping or alive, by the sd_notify(3)
- * protocol: datagrams to the Unix socket $NOTIFY_SOCKET.
+ * Notifies a service manager (systemd, Type=notify) that the daemon is ready, stopping or alive, by
+ * the sd_notify(3) protocol: datagrams to the Unix socket $NOTIFY_SOCKET.
  */
 import { messageOf } from "../../base/errors.ts";
 import { removeIfThere } from "./files.ts";

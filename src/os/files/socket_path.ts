@@ -1,4 +1,7 @@
-/** Path of a state directory's Unix socket: in the directory, unless the path is too long for a socket. */
+/**
+ * Path of a state directory's Unix socket: in the directory, unless the path is too long for a
+ * socket.
+ */
 import { sha256 } from "../../base/node_modules.ts";
 
 /** Maximum bytes of a socket's path. */
@@ -11,9 +14,14 @@ export interface SocketPlace {
 }
 
 /** @param trainer the `trainer` directory of the state directory */
-export function socketPlace(trainer: string, env: (name: string) => string | undefined): SocketPlace {
+export function socketPlace(
+  trainer: string,
+  env: (name: string) => string | undefined,
+): SocketPlace {
   const near = `${trainer}/daemon.sock`;
-  if (new TextEncoder().encode(near).length <= MOST_BYTES) return { path: near, directory: undefined };
+  if (new TextEncoder().encode(near).length <= MOST_BYTES) {
+    return { path: near, directory: undefined };
+  }
   const name = sha256().update(trainer).digest("hex").slice(0, 16);
   const directory = `${env("XDG_RUNTIME_DIR") || "/tmp"}/mosaic-${name}`;
   return { path: `${directory}/daemon.sock`, directory };

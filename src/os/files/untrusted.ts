@@ -1,22 +1,35 @@
 /**
- * Files that a worker can change. Below its run's directory a worker can replace any file by a FIFO, a directory or a link.
- * All such paths are opened and listed here, and changed in untrusted_changes.ts: without waiting for FIFOs, without following links in
- * any component, and only if the opened file is the regular file that was found there (untrusted_way.ts).
+ * Files that a worker can change. Below its run's directory a worker can replace any file by a
+ * FIFO, a directory or a link. All such paths are opened and listed here, and changed in
+ * untrusted_changes.ts: without waiting for FIFOs, without following links in any component, and
+ * only if the opened file is the regular file that was found there (untrusted_way.ts).
  * `tests/architecture/untrusted_paths_test.ts` forbids other ways.
  *
- * `below` is the directory in which a worker may change everything, usually its run's. Without it a path is one of mosaic's
- * own files: in the run's directory or in one of OWN_DIRECTORIES.
+ * `below` is the directory in which a worker may change everything, usually its run's. Without it a
+ * path is one of mosaic's own files: in the run's directory or in one of OWN_DIRECTORIES.
  *
- * Open flags are not enough: under a permission set Deno resolves links before the kernel sees O_NOFOLLOW.
+ * Open flags are not enough: under a permission set Deno resolves links before the kernel sees
+ * O_NOFOLLOW.
  */
 import { MosaicError } from "../../base/errors.ts";
-import { type Identity, isInPlace, notRegular, type Place, placeOf, type Start, startOf } from "./untrusted_way.ts";
+import {
+  type Identity,
+  isInPlace,
+  notRegular,
+  type Place,
+  placeOf,
+  type Start,
+  startOf,
+} from "./untrusted_way.ts";
 
 type NodeFs = typeof import("node:fs");
 /** The directory in which a worker may change everything; undefined for a file of mosaic's own. */
 export type Below = string | Start | undefined;
 
-/** Maximum size of a control file. Most have some hundred bytes; a start file contains an environment. */
+/**
+ * Maximum size of a control file. Most have some hundred bytes; a start file contains an
+ * environment.
+ */
 const MAX_RECORD_BYTES = 16 << 20;
 const CHUNK_BYTES = 64 << 10;
 
@@ -58,8 +71,12 @@ export function withDenoErrors<T>(call: () => T): T {
 }
 
 /** The same of one that calls back. */
-export function callbackResult<T = void>(call: (done: (error: Error | null, result: T) => void) => void): Promise<T> {
-  return new Promise((resolve, reject) => call((error, result) => error ? reject(denoError(error)) : resolve(result)));
+export function callbackResult<T = void>(
+  call: (done: (error: Error | null, result: T) => void) => void,
+): Promise<T> {
+  return new Promise((resolve, reject) =>
+    call((error, result) => error ? reject(denoError(error)) : resolve(result))
+  );
 }
 
 /** A file that node:fs has opened. */
@@ -105,7 +122,13 @@ export class RegularFile extends OpenFile {
   readSync(position: number, into: Uint8Array): number {
     let filled = 0;
     while (filled < into.length) {
-      const read = nodeFs().readSync(this.descriptor, into, filled, into.length - filled, position + filled);
+      const read = nodeFs().readSync(
+        this.descriptor,
+        into,
+        filled,
+        into.length - filled,
+        position + filled,
+      );
       if (read === 0) break;
       filled += read;
     }
@@ -172,7 +195,10 @@ export function checked<F extends { close(): void }>(
   }
 }
 
-/** @throws errors in Deno's form, so that isShortage() recognises them; `permission_denied` for a link */
+/**
+ * @throws errors in Deno's form, so that isShortage() recognises them; `permission_denied` for a
+ * link
+ */
 export function openFd(path: string, flags: number, mode?: number): number | undefined {
   try {
     return nodeFs().openSync(path, flags, mode);
@@ -187,7 +213,8 @@ export function openFd(path: string, flags: number, mode?: number): number | und
 /**
  * Opens the regular file at `path` for reading; undefined if there is none.
  *
- * @throws MosaicError `permission_denied` when something else is there, or there is a link on the way
+ * @throws MosaicError `permission_denied` when something else is there, or there is a link on the
+ * way
  */
 export function openRegular(path: string, below: string | Start): RegularFile | undefined {
   const start = begin(path, below);
@@ -206,8 +233,9 @@ export function openRegularLog(path: string): RegularFile | undefined {
 }
 
 /**
- * `openRegular` without node:fs, which would double the start-up time of a proxy. If a FIFO replaces the file between
- * look-up and open, the open blocks: the proxy hangs, and the daemon replaces it.
+ * `openRegular` without node:fs, which would double the start-up time of a proxy. If a FIFO
+ * replaces the file between look-up and open, the open blocks: the proxy hangs, and the daemon
+ * replaces it.
  */
 export function openRegularInProxy(path: string, below: string | Start): Deno.FsFile | undefined {
   const start = begin(path, below);
@@ -238,7 +266,10 @@ function ifRegular<T>(open: () => T | undefined): T | undefined {
   }
 }
 
-/** The text of a control file; undefined if there is none, or not a regular file, or it is too large. */
+/**
+ * The text of a control file; undefined if there is none, or not a regular file, or it is too
+ * large.
+ */
 export function readRecord(path: string, below?: string): string | undefined {
   using file = ifRegular(() => openRegular(path, begin(path, below)));
   if (file === undefined) return undefined;
@@ -256,18 +287,27 @@ export function readRecordInProxy(path: string, below?: string): string | undefi
   if (size > MAX_RECORD_BYTES) return undefined;
   const bytes = new Uint8Array(size);
   let filled = 0;
-  for (let read: number | null; filled < size && (read = file.readSync(bytes.subarray(filled))) !== null;) {
+  for (
+    let read: number | null;
+    filled < size && (read = file.readSync(bytes.subarray(filled))) !== null;
+  ) {
     filled += read;
   }
   return new TextDecoder().decode(bytes.subarray(0, filled));
 }
 
-/** What is at a path, a link as itself; undefined if nothing is. @throws `permission_denied` for a way through a link */
+/**
+ * What is at a path, a link as itself; undefined if nothing is. @throws `permission_denied` for a
+ * way through a link
+ */
 export function infoOf(path: string, below?: string | Start): Deno.FileInfo | undefined {
   return placeOf(path, begin(path, below))?.info;
 }
 
-/** Whether another process holds the lock of one of mosaic's own files; takes a shared lock for a moment. */
+/**
+ * Whether another process holds the lock of one of mosaic's own files; takes a shared lock for a
+ * moment.
+ */
 export function isFileLocked(path: string): boolean {
   using file = ifRegular(() => openLogInProxy(path));
   return file !== undefined && !file.tryLockSync(false);
@@ -279,7 +319,10 @@ export function watchDirectory(path: string): Deno.FsWatcher {
   return Deno.watchFs(path, { recursive: false });
 }
 
-/** Entries of a directory. @throws `permission_denied` for a way through a link, errors of reading it */
+/**
+ * Entries of a directory. @throws `permission_denied` for a way through a link, errors of reading
+ * it
+ */
 export function entriesOf(directory: string, below: string | Start): Deno.DirEntry[] {
   const isReal = () => void placeOf(`${directory}/.`, begin(directory, below));
   isReal();
@@ -289,7 +332,10 @@ export function entriesOf(directory: string, below: string | Start): Deno.DirEnt
 }
 
 /** The same without blocking the thread. */
-export async function entriesLater(directory: string, below: string | Start): Promise<Deno.DirEntry[]> {
+export async function entriesLater(
+  directory: string,
+  below: string | Start,
+): Promise<Deno.DirEntry[]> {
   const isReal = () => void placeOf(`${directory}/.`, begin(directory, below));
   isReal();
   const entries: Deno.DirEntry[] = [];

@@ -1,8 +1,9 @@
 /**
- * Changes of files that a worker can change. mosaic writes into the run's directory itself and into its own directories
- * there (OWN_DIRECTORIES), which a worker with fewer rights cannot replace. Anywhere deeper a worker may exchange a directory
- * for a link between a look and a change, and a look afterwards comes too late: there a shell enters the directory, asks the
- * kernel where it is, and makes the change by the file's name alone (untrusted_way.ts).
+ * Changes of files that a worker can change. mosaic writes into the run's directory itself and into
+ * its own directories there (OWN_DIRECTORIES), which a worker with fewer rights cannot replace.
+ * Anywhere deeper a worker may exchange a directory for a link between a look and a change, and a
+ * look afterwards comes too late: there a shell enters the directory, asks the kernel where it is,
+ * and makes the change by the file's name alone (untrusted_way.ts).
  */
 import { infoIfThere, parentOf, tryLock, writeFileAtomic } from "./files.ts";
 import { shellOutput } from "../processes/shell.ts";
@@ -20,10 +21,17 @@ import {
 import { inPlace, isExchangeable, notRegular, placeOf, startOf } from "./untrusted_way.ts";
 
 /**
- * Makes a change by its path, if no worker can change the way to it; else by a shell in its directory (`inPlace`).
+ * Makes a change by its path, if no worker can change the way to it; else by a shell in its
+ * directory (`inPlace`).
  * @throws MosaicError `permission_denied` for a way through a link
  */
-function change(path: string, below: Below, direct: () => void, script: string, ...words: string[]): void {
+function change(
+  path: string,
+  below: Below,
+  direct: () => void,
+  script: string,
+  ...words: string[]
+): void {
   const start = begin(path, below);
   placeOf(path, start);
   if (!isExchangeable(path, start)) return direct();
@@ -34,7 +42,9 @@ function change(path: string, below: Below, direct: () => void, script: string, 
 function requireDirect(path: string, below: Below): void {
   const start = begin(path, below);
   placeOf(path, start);
-  if (isExchangeable(path, start)) throw new Error(`defect: a worker can change the way to ${path}`);
+  if (isExchangeable(path, start)) {
+    throw new Error(`defect: a worker can change the way to ${path}`);
+  }
 }
 
 /** Renames anything at `path` that is not of the wanted kind. Atomic, whatever its size. */
@@ -44,7 +54,10 @@ export function quarantineFile(
   below?: Below,
 ): void {
   const info = infoOf(path, begin(path, below));
-  if (info === undefined || (wanted === "file" ? info.isFile : wanted === "directory" && isOurDirectory(path, info))) {
+  if (
+    info === undefined ||
+    (wanted === "file" ? info.isFile : wanted === "directory" && isOurDirectory(path, info))
+  ) {
     return;
   }
   try {
@@ -56,14 +69,19 @@ export function quarantineFile(
   }
 }
 
-/** Where the worker has a user of its own (the run's directory is sticky), a directory of that user is not mosaic's. */
+/**
+ * Where the worker has a user of its own (the run's directory is sticky), a directory of that user
+ * is not mosaic's.
+ */
 function isOurDirectory(path: string, info: Deno.FileInfo): boolean {
   if (!info.isDirectory) return false;
   const parent = infoIfThere(parentOf(path));
   return ((parent?.mode ?? 0) & 0o1000) === 0 || parent?.uid === info.uid;
 }
 
-/** Removes the file at `path`, if there is one. @throws `permission_denied` for a way through a link */
+/**
+ * Removes the file at `path`, if there is one. @throws `permission_denied` for a way through a link
+ */
 export function removeFile(path: string, below?: Below): void {
   const info = infoOf(path, begin(path, below));
   if (info === undefined) return;
@@ -83,8 +101,8 @@ export function removeRegular(path: string, below?: Below): void {
 }
 
 /**
- * Removes a directory of a run, or the run's, with everything below it. The runtime removes what is below by descriptors,
- * without following links. @throws NotFound
+ * Removes a directory of a run, or the run's, with everything below it. The runtime removes what is
+ * below by descriptors, without following links. @throws NotFound
  */
 export async function removeTree(path: string, below?: Below): Promise<void> {
   requireDirect(path, below);
@@ -98,8 +116,9 @@ export function removeTreeNow(path: string, below?: Below): void {
 }
 
 /**
- * Lets its owner remove a directory: a worker may have removed the write permission of its own. For root this is not needed,
- * and with other users' workers it would be dangerous, because a mode is changed by a path: root does not call this.
+ * Lets its owner remove a directory: a worker may have removed the write permission of its own. For
+ * root this is not needed, and with other users' workers it would be dangerous, because a mode is
+ * changed by a path: root does not call this.
  */
 export async function makeRemovable(path: string, below: string): Promise<void> {
   if (infoOf(path, below)?.isDirectory !== true) return;
@@ -110,7 +129,11 @@ export async function makeRemovable(path: string, below: string): Promise<void> 
 }
 
 /** Renames a file or directory of a run within it; replaces a file. @throws NotFound */
-export function renameFile(from: string, to: string, below: { from?: Below; to?: Below } = {}): void {
+export function renameFile(
+  from: string,
+  to: string,
+  below: { from?: Below; to?: Below } = {},
+): void {
   requireDirect(from, below.from);
   change(to, below.to, () => Deno.renameSync(from, to), 'mv -f -T -- "$3" "./$2"', from);
 }
@@ -136,8 +159,8 @@ export function makeDirectoriesTo(file: string, directory: string, below: Below)
 }
 
 /**
- * Creates a directory that belongs to the worker, unless something is there: a worker may have put a link in its place, or
- * in the place of the directory above it.
+ * Creates a directory that belongs to the worker, unless something is there: a worker may have put
+ * a link in its place, or in the place of the directory above it.
  */
 export function offerDirectory(path: string, below?: Below): void {
   const start = begin(path, below);
@@ -153,7 +176,10 @@ export function offerDirectory(path: string, below?: Below): void {
   inPlace(path, start.below, '[ -e "./$2" ] || mkdir -m 700 -- "./$2"');
 }
 
-/** Writes a control file atomically, through an unpredictable temporary name; replaces whatever is at `path`. */
+/**
+ * Writes a control file atomically, through an unpredictable temporary name; replaces whatever is
+ * at `path`.
+ */
 export function writeRecord(
   path: string,
   content: string | Uint8Array,
@@ -170,7 +196,10 @@ export function createFile(path: string, mode = 0o600): Deno.FsFile {
   return Deno.openSync(path, { write: true, createNew: true, mode });
 }
 
-/** Opens a file for reading and writing, and creates it; renames anything at `path` that is not a regular file. */
+/**
+ * Opens a file for reading and writing, and creates it; renames anything at `path` that is not a
+ * regular file.
+ */
 export function openFile(path: string, below?: Below): Deno.FsFile {
   return opened(path, { read: true, write: true, create: true, mode: 0o600 }, below);
 }
@@ -197,7 +226,10 @@ export function lockFile(path: string): Deno.FsFile | undefined {
   return tryLock(path);
 }
 
-/** Changes the mode of one of mosaic's own files. @throws `permission_denied` for anything but a regular file */
+/**
+ * Changes the mode of one of mosaic's own files. @throws `permission_denied` for anything but a
+ * regular file
+ */
 export function setMode(path: string, mode: number): void {
   requireDirect(path, undefined);
   if (infoOf(path)?.isFile === false) throw notRegular(path);
@@ -226,10 +258,15 @@ export function shareWithGroup(path: string, group: number): void {
 export function makeFifo(path: string): void {
   requireDirect(path, undefined);
   quarantineFile(path, "nothing");
-  if (shellOutput('mkfifo -m 600 "$0"', path) === undefined) throw new Error(`the FIFO ${path} cannot be made`);
+  if (shellOutput('mkfifo -m 600 "$0"', path) === undefined) {
+    throw new Error(`the FIFO ${path} cannot be made`);
+  }
 }
 
-/** Opened for reading and writing, it neither blocks nor ends. @throws if the worker has put something else in its place */
+/**
+ * Opened for reading and writing, it neither blocks nor ends. @throws if the worker has put
+ * something else in its place
+ */
 export async function openFifo(path: string): Promise<Deno.FsFile> {
   if (infoOf(path)?.isFifo === true) {
     const file = await Deno.open(path, { read: true, write: true });
@@ -260,7 +297,9 @@ export class WritableFile extends OpenFile {
   writeSync(position: number, bytes: Uint8Array): void {
     for (let done = 0; done < bytes.length;) {
       const at = done;
-      done += withDenoErrors(() => nodeFs().writeSync(this.descriptor, bytes, at, bytes.length - at, position + at));
+      done += withDenoErrors(() =>
+        nodeFs().writeSync(this.descriptor, bytes, at, bytes.length - at, position + at)
+      );
     }
   }
 
@@ -270,7 +309,8 @@ export class WritableFile extends OpenFile {
 }
 
 /**
- * Opens the packed part of a log for writing, and creates it if there is none; renames anything else at `path`.
+ * Opens the packed part of a log for writing, and creates it if there is none; renames anything
+ * else at `path`.
  *
  * @throws MosaicError `permission_denied` when something else has been put there meanwhile
  */
@@ -278,7 +318,9 @@ export function openLogForWriting(path: string): WritableFile {
   const { O_WRONLY, O_CREAT, O_NONBLOCK, O_NOFOLLOW } = nodeFs().constants;
   quarantineFile(path);
   const fd = openFd(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW, 0o600);
-  if (fd === undefined) throw new Deno.errors.NotFound(`${path} cannot be created: its directory is not there`);
+  if (fd === undefined) {
+    throw new Deno.errors.NotFound(`${path} cannot be created: its directory is not there`);
+  }
   const file = new WritableFile(fd);
   return checked(file, () => file.stat(), path, startOf(path, undefined));
 }

@@ -1,7 +1,8 @@
 /**
- * Opens a file that a worker can change where this process's permission set ends: below the working directory of a run. A
- * perl process does so, as for shared memory, by the rules of untrusted.ts: no link on the way, a plain file only, the one
- * that was found there. It holds every directory by entering it, so no exchanged name can lead it elsewhere.
+ * Opens a file that a worker can change where this process's permission set ends: below the working
+ * directory of a run. A perl process does so, as for shared memory, by the rules of untrusted.ts:
+ * no link on the way, a plain file only, the one that was found there. It holds every directory by
+ * entering it, so no exchanged name can lead it elsewhere.
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { notRegular } from "./untrusted_way.ts";
@@ -25,8 +26,9 @@ export interface ServedFile {
 }
 
 /**
- * Arguments: the directory, and the path below it. Prints "ok SIZE INO MTIME UID GID MODE LENGTH", a line, and LENGTH first
- * bytes; or "gone" or "other". Then it reads a line "BEGIN END", prints these bytes and ends.
+ * Arguments: the directory, and the path below it. Prints "ok SIZE INO MTIME UID GID MODE LENGTH",
+ * a line, and LENGTH first bytes; or "gone" or "other". Then it reads a line "BEGIN END", prints
+ * these bytes and ends.
  */
 const HELPER = String.raw`
 use strict;
@@ -72,12 +74,19 @@ let open = 0;
  * The plain file at `path` below a directory; undefined if there is none.
  *
  * @param path relative
- * @throws `permission_denied` for anything but a plain file, and behind any link; `failed_precondition` without perl;
+ * @throws `permission_denied` for anything but a plain file, and behind any link;
+ * `failed_precondition` without perl;
  *   `resource_exhausted` if many are being read
  */
-export async function openElsewhere(directory: string, path: string): Promise<ServedFile | undefined> {
+export async function openElsewhere(
+  directory: string,
+  path: string,
+): Promise<ServedFile | undefined> {
   if (open >= MOST_AT_ONCE) {
-    throw new MosaicError("resource_exhausted", `${open} files of workers are being sent: try again in a moment`);
+    throw new MosaicError(
+      "resource_exhausted",
+      `${open} files of workers are being sent: try again in a moment`,
+    );
   }
   open++;
   const child = new Deno.Command("/bin/sh", {
@@ -116,14 +125,23 @@ export async function openElsewhere(directory: string, path: string): Promise<Se
     close();
     if (word === "gone") return undefined;
     if (word === "other") throw notRegular(path);
-    if (word === "no") throw new MosaicError("permission_denied", `"${path}" cannot be opened: ${line.slice(3)}`);
-    throw new MosaicError("failed_precondition", `"${path}" cannot be read: there is no perl, or it has ended`, {
-      hint: "The daemon may not read the run's working directory itself, so perl does: install it (Debian: perl-base).",
-    });
+    if (word === "no") {
+      throw new MosaicError("permission_denied", `"${path}" cannot be opened: ${line.slice(3)}`);
+    }
+    throw new MosaicError(
+      "failed_precondition",
+      `"${path}" cannot be read: there is no perl, or it has ended`,
+      {
+        hint:
+          "The daemon may not read the run's working directory itself, so perl does: install it (Debian: perl-base).",
+      },
+    );
   } catch (error) {
     close();
     if (error instanceof MosaicError) throw error;
-    throw new MosaicError("failed_precondition", `"${path}" cannot be read: ${messageOf(error)}`, { cause: error });
+    throw new MosaicError("failed_precondition", `"${path}" cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 
@@ -153,7 +171,9 @@ class Output {
   /** "" if it has ended. */
   async line(): Promise<string> {
     let end: number;
-    while ((end = this.#ahead.indexOf(10)) < 0) if (this.#ahead.length > MOST_LINE || !await this.#more()) return "";
+    while ((end = this.#ahead.indexOf(10)) < 0) {
+      if (this.#ahead.length > MOST_LINE || !await this.#more()) return "";
+    }
     const text = new TextDecoder().decode(this.#ahead.subarray(0, end));
     this.#ahead = this.#ahead.slice(end + 1);
     return text;

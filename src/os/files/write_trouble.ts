@@ -1,8 +1,14 @@
-/** What SQLite calls "disk I/O error" is a read-only file system, one whose server is away, or a quota: a write of one byte tells. */
+/**
+ * What SQLite calls "disk I/O error" is a read-only file system, one whose server is away, or a
+ * quota: a write of one byte tells.
+ */
 import { isFailed, troubleOf } from "../processes/shortage.ts";
 import { isAtPath } from "./files.ts";
 
-/** Why nothing can be written in the directory of one of the daemon's own files; undefined: a file can be written there. */
+/**
+ * Why nothing can be written in the directory of one of the daemon's own files; undefined: a file
+ * can be written there.
+ */
 export function writeTrouble(path: string): readonly [what: string, hint: string] | undefined {
   const probe = `${path}-probe-${crypto.randomUUID()}.tmp`;
   try {
@@ -17,8 +23,9 @@ export function writeTrouble(path: string): readonly [what: string, hint: string
 }
 
 /**
- * Whether a file that was opened for writing can be neither written nor found at its path: its file system has failed, and
- * somebody has unmounted it. It can be repaired and mounted again only when no process has a file of it open any more.
+ * Whether a file that was opened for writing can be neither written nor found at its path: its file
+ * system has failed, and somebody has unmounted it. It can be repaired and mounted again only when
+ * no process has a file of it open any more.
  */
 export function isUnmountedForGood(file: Deno.FsFile, path: string): boolean {
   try {

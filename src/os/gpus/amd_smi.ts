@@ -1,4 +1,7 @@
-/** Reads the JSON of AMD's amd-smi, where there is no rocm-smi. Versions wrap lists and figures differently. */
+/**
+ * Reads the JSON of AMD's amd-smi, where there is no rocm-smi. Versions wrap lists and figures
+ * differently.
+ */
 import { type Answer, type Card, figure, type GpuProcess, word } from "./card.ts";
 import type { Output } from "./nvidia_smi.ts";
 
@@ -13,18 +16,23 @@ export const PROCESS_QUERY = ["amd-smi", "process", "--json"];
 export type Known = ReadonlyMap<number, { uuid: string; name: string }>;
 
 export function parseKnown(list: string, names: string): Known {
-  const market = new Map(entries(names).map((card) => [card["gpu"], word(text(at(card, "asic", "market_name")))]));
+  const market = new Map(
+    entries(names).map((card) => [card["gpu"], word(text(at(card, "asic", "market_name")))]),
+  );
   return new Map(
     entries(list).flatMap((card) => {
       const { gpu } = card;
-      return typeof gpu === "number" ? [[gpu, { uuid: word(text(card["uuid"])), name: market.get(gpu) ?? "" }]] : [];
+      return typeof gpu === "number"
+        ? [[gpu, { uuid: word(text(card["uuid"])), name: market.get(gpu) ?? "" }]]
+        : [];
     }),
   );
 }
 
 export function parseCards({ code, stdout, stderr }: Output, known: Known): Answer {
   const found = entries(stdout);
-  const said = `${stderr.trim()} ${found.length === 0 ? stdout.trim() : ""}`.trim().split("\n")[0]!.slice(0, 300);
+  const said = `${stderr.trim()} ${found.length === 0 ? stdout.trim() : ""}`.trim().split("\n")[0]!
+    .slice(0, 300);
   const cards = found.flatMap((card): Card[] => {
     const { gpu } = card;
     if (typeof gpu !== "number") return [];
@@ -34,12 +42,17 @@ export function parseCards({ code, stdout, stderr }: Output, known: Known): Answ
       memoryMb: megabytes(at(card, "mem_usage", "total_vram")),
       usedMb: megabytes(at(card, "mem_usage", "used_vram")),
       percent: value(at(card, "usage", "gfx_activity")),
-      watts: value(at(card, "power", "socket_power")) ?? value(at(card, "power", "average_socket_power")),
+      watts: value(at(card, "power", "socket_power")) ??
+        value(at(card, "power", "average_socket_power")),
       celsius: value(at(card, "temperature", "edge")) ?? value(at(card, "temperature", "hotspot")),
     }];
   }).sort((a, b) => a.index - b.index).slice(0, 64);
   const failed = code !== 0 || cards.length === 0;
-  return { cards, complete: !failed, problem: failed ? `amd-smi: ${said || `exited with ${code}`}` : "" };
+  return {
+    cards,
+    complete: !failed,
+    problem: failed ? `amd-smi: ${said || `exited with ${code}`}` : "",
+  };
 }
 
 export function parseProcesses(stdout: string, known: Known): GpuProcess[] {

@@ -1,10 +1,16 @@
-/** What the drivers' tools say of a host's GPUs: one form for all vendors. Null: the tool does not say. */
+/**
+ * What the drivers' tools say of a host's GPUs: one form for all vendors. Null: the tool does not
+ * say.
+ */
 
 export interface Card {
   vendor: "nvidia" | "amd";
   /** The tool's number of it. NVIDIA's is in the order of the PCI bus. */
   index: number;
-  /** Such as "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"; of AMD, "0x719d230578348e8c"; "" if the tool does not say. */
+  /**
+   * Such as "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"; of AMD, "0x719d230578348e8c"; "" if the
+   * tool does not say.
+   */
   uuid: string;
   /** Such as "NVIDIA A100-SXM4-40GB". */
   name: string;

@@ -13,7 +13,10 @@ export interface FreeRule {
 
 export const USUAL_FREE: FreeRule = { mb: 1024, percent: 5, ignored: [] };
 
-/** A size such as 2G, a share such as 10%, or off. @returns undefined for off @throws {MosaicError} `invalid_argument` */
+/**
+ * A size such as 2G, a share such as 10%, or off. @returns undefined for off @throws {MosaicError}
+ * `invalid_argument`
+ */
 export function parseFreeMemory(text: string): Pick<FreeRule, "mb" | "percent"> | "off" {
   if (text === "off") return "off";
   const [, share] = /^(\d+(?:\.\d+)?)%$/.exec(text) ?? [];

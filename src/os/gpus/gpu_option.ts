@@ -1,19 +1,25 @@
-/** Which of the host's GPUs the daemon gives to runs: `--gpus`, and the variables that restrict the daemon itself. */
+/**
+ * Which of the host's GPUs the daemon gives to runs: `--gpus`, and the variables that restrict the
+ * daemon itself.
+ */
 import { MosaicError } from "../../base/errors.ts";
 
 export type GpuOption =
   | { type: "auto" }
   /** The first so many that the daemon may see. */
   | { type: "count"; count: number }
-  /** Device numbers such as "2", and UUIDs or their beginnings such as "GPU-8932f937", "MIG-…", "0x719d…". */
+  /**
+   * Device numbers such as "2", and UUIDs or their beginnings such as "GPU-8932f937", "MIG-…",
+   * "0x719d…".
+   */
   | { type: "named"; names: string[] };
 
 const MOST_SLOTS = 64;
 const UUID = /^(GPU-|MIG-)[0-9a-zA-Z][\w\-/]{3,99}$|^0x[0-9a-fA-F]{4,16}$/;
 
 /**
- * Reads `--gpus auto|N|i,j,…|UUID,…`. A single number is a count; a list of numbers has a comma, so that `2,` is device 2
- * alone.
+ * Reads `--gpus auto|N|i,j,…|UUID,…`. A single number is a count; a list of numbers has a comma, so
+ * that `2,` is device 2 alone.
  *
  * @throws {MosaicError} `invalid_argument`
  */
@@ -35,7 +41,9 @@ export function parseGpuOption(text: string): GpuOption {
   }
   const plain = names.map((name) => /^\d+$/.test(name) ? String(Number(name)) : name);
   if (new Set(plain).size !== plain.length) throw wrong("a device is given twice");
-  if (plain.some((name) => /^\d+$/.test(name) && Number(name) > 1023)) throw wrong("a device number above 1023");
+  if (plain.some((name) => /^\d+$/.test(name) && Number(name) > 1023)) {
+    throw wrong("a device number above 1023");
+  }
   return { type: "named", names: plain };
 }
 

@@ -1,4 +1,7 @@
-/** Asks the drivers' tools. A driver that hangs hangs its tool: each call has a limit, and only one is in progress. */
+/**
+ * Asks the drivers' tools. A driver that hangs hangs its tool: each call has a limit, and only one
+ * is in progress.
+ */
 import { messageOf } from "../../base/errors.ts";
 import { hostEnvironment } from "../processes/environment.ts";
 import { runProgram } from "../processes/external_program.ts";
@@ -23,7 +26,8 @@ const ABSENT_MS = 300_000;
 
 export type RunTool = (argv: readonly string[], signal: AbortSignal | undefined) => Promise<Output>;
 
-const runTool: RunTool = (argv, signal) => runProgram(argv, { env: hostEnvironment(), limitMs: LIMIT_MS, signal });
+const runTool: RunTool = (argv, signal) =>
+  runProgram(argv, { env: hostEnvironment(), limitMs: LIMIT_MS, signal });
 
 export interface GpuReading extends Answer {
   /** Some tool is installed. */
@@ -45,7 +49,9 @@ export class GpuTools {
 
   /** Never throws: a tool that fails or hangs is a problem of the reading. */
   async read(signal?: AbortSignal): Promise<GpuReading> {
-    const answers = (await Promise.all([this.#nvidia(signal), this.#amd(signal)])).filter((a) => a !== undefined);
+    const answers = (await Promise.all([this.#nvidia(signal), this.#amd(signal)])).filter((a) =>
+      a !== undefined
+    );
     return {
       cards: answers.flatMap(({ cards }) => cards),
       complete: answers.every(({ complete }) => complete),
@@ -99,7 +105,8 @@ export class GpuTools {
       if (output === undefined) return undefined;
       const answer = parseCards(output, this.#amdCards);
       if (answer.cards.every(({ index }) => this.#amdCards.has(index))) return answer;
-      // Names and UUIDs take half a second: they are asked for when there is a card that is not known.
+      // Names and UUIDs take half a second: they are asked for when there is a card that is not
+      // known.
       const [list, names] = [await this.#output(LIST, signal), await this.#output(NAMES, signal)];
       this.#amdCards = parseKnown(list?.stdout ?? "", names?.stdout ?? "");
       return parseCards(output, this.#amdCards);
@@ -116,11 +123,17 @@ export class GpuTools {
     }
     if (this.#isAbsent("amd-smi")) return [];
     const { PROCESS_QUERY, parseProcesses } = await import("./amd_smi.ts");
-    return parseProcesses((await this.#output(PROCESS_QUERY, signal))?.stdout ?? "", this.#amdCards);
+    return parseProcesses(
+      (await this.#output(PROCESS_QUERY, signal))?.stdout ?? "",
+      this.#amdCards,
+    );
   }
 
   /** Undefined: not installed. */
-  async #output(argv: readonly string[], signal: AbortSignal | undefined): Promise<Output | undefined> {
+  async #output(
+    argv: readonly string[],
+    signal: AbortSignal | undefined,
+  ): Promise<Output | undefined> {
     const name = argv[0]!;
     if (this.#isAbsent(name)) return undefined;
     const output = await this.#run(argv, signal);

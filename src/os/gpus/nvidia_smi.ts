@@ -1,7 +1,18 @@
-/** Reads the output of nvidia-smi. Other lines than rows (warnings, "No devices were found") are not rows. */
+/**
+ * Reads the output of nvidia-smi. Other lines than rows (warnings, "No devices were found") are not
+ * rows.
+ */
 import { type Answer, type Card, figure, type GpuProcess, type Instance, word } from "./card.ts";
 
-const FIELDS = ["index", "uuid", "name", "memory.total", "memory.used", "utilization.gpu", "power.draw"] as const;
+const FIELDS = [
+  "index",
+  "uuid",
+  "name",
+  "memory.total",
+  "memory.used",
+  "utilization.gpu",
+  "power.draw",
+] as const;
 /** Not known to every driver. */
 const NEWER = ["temperature.gpu", "mig.mode.current"] as const;
 const FORMAT = "--format=csv,noheader,nounits";
@@ -12,7 +23,11 @@ export function cardQuery(old: boolean): { argv: string[]; fields: readonly stri
   return { argv: ["nvidia-smi", `--query-gpu=${fields.join(",")}`, FORMAT], fields };
 }
 
-export const PROCESS_QUERY = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid,process_name,used_memory", FORMAT];
+export const PROCESS_QUERY = [
+  "nvidia-smi",
+  "--query-compute-apps=gpu_uuid,pid,process_name,used_memory",
+  FORMAT,
+];
 /** Lists MIG devices under their cards. */
 export const LIST = ["nvidia-smi", "-L"];
 
@@ -30,10 +45,14 @@ export interface Output {
 }
 
 /**
- * The cards that answer; a card that is lost is in `problem`. Some drivers print the healthy rows and exit with an error for
- * the lost card, others exit with 0, others print a row whose fields say so.
+ * The cards that answer; a card that is lost is in `problem`. Some drivers print the healthy rows
+ * and exit with an error for the lost card, others exit with 0, others print a row whose fields say
+ * so.
  */
-export function parseCards({ code, stdout, stderr }: Output, fields: readonly string[]): Answer & { divided: boolean } {
+export function parseCards(
+  { code, stdout, stderr }: Output,
+  fields: readonly string[],
+): Answer & { divided: boolean } {
   const cards: Card[] = [];
   const problems: string[] = [];
   let divided = false;
@@ -66,8 +85,12 @@ export function parseCards({ code, stdout, stderr }: Output, fields: readonly st
   }
   for (const line of stderr.split("\n")) if (line.trim() !== "") problems.push(line.trim());
   const none = problems.some((line) => /^No devices were found/i.test(line));
-  const problem = problems.filter((line) => !/^No devices were found/i.test(line)).slice(0, 4).join("; ").slice(0, 500);
-  const unlisted = problems.some((line) => /GPU/.test(line) && !/^(GPU \d+: )?(WARNING|Warning)/.test(line));
+  const problem = problems.filter((line) => !/^No devices were found/i.test(line)).slice(0, 4).join(
+    "; ",
+  ).slice(0, 500);
+  const unlisted = problems.some((line) =>
+    /GPU/.test(line) && !/^(GPU \d+: )?(WARNING|Warning)/.test(line)
+  );
   return {
     cards: cards.slice(0, MOST_CARDS),
     complete: (code === 0 && !unlisted) || (none && cards.length === 0),
@@ -91,7 +114,9 @@ export function withInstances(cards: readonly Card[], list: string): Card[] {
     if (profile === undefined || card === undefined || card.length >= 64) continue;
     card.push({ index: Number(at), uuid: uuid!, profile, memoryMb: memoryOf(profile) });
   }
-  return cards.map((card) => card.instances === null ? card : { ...card, instances: found.get(card.index) ?? [] });
+  return cards.map((card) =>
+    card.instances === null ? card : { ...card, instances: found.get(card.index) ?? [] }
+  );
 }
 
 /** Profiles name the memory: "1c.3g.20gb", "1g.10gb+me". */
@@ -105,6 +130,11 @@ export function parseProcesses(stdout: string): GpuProcess[] {
     const [uuid = "", pid = "", ...rest] = line.split(",").map((field) => field.trim());
     if (!/^\d+$/.test(pid) || rest.length < 2) return [];
     const name = word(rest.slice(0, -1).join(","));
-    return [{ pid: Number(pid), name: name.split(/[\\/]/).at(-1)!, uuid: word(uuid), usedMb: figure(rest.at(-1)) }];
+    return [{
+      pid: Number(pid),
+      name: name.split(/[\\/]/).at(-1)!,
+      uuid: word(uuid),
+      usedMb: figure(rest.at(-1)),
+    }];
   }).slice(0, 4096);
 }

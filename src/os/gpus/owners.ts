@@ -16,14 +16,22 @@ export interface Owner {
 export async function ownersOf(pids: readonly number[]): Promise<Map<number, Owner>> {
   if (pids.length === 0) return new Map();
   try {
-    const { stdout } = await runProgram(["/bin/sh", "-c", SCRIPT, "sh", ...pids.slice(0, 64).map(String)], {
+    const { stdout } = await runProgram([
+      "/bin/sh",
+      "-c",
+      SCRIPT,
+      "sh",
+      ...pids.slice(0, 64).map(String),
+    ], {
       env: {},
       limitMs: LIMIT_MS,
     });
     return new Map(
       stdout.split("\n").flatMap((line) => {
         const [, pid, user, name] = /^(\d+) (\S+) (.+)$/.exec(line) ?? [];
-        return pid === undefined ? [] : [[Number(pid), { user: user!, name: name!.slice(0, 40) }] as const];
+        return pid === undefined
+          ? []
+          : [[Number(pid), { user: user!, name: name!.slice(0, 40) }] as const];
       }),
     );
   } catch {

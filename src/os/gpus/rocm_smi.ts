@@ -3,7 +3,15 @@ import { type Answer, type Card, figure, type GpuProcess, word } from "./card.ts
 import type { Output } from "./nvidia_smi.ts";
 
 export const CARD_QUERY = [
-  ...["rocm-smi", "--showuniqueid", "--showproductname", "--showmeminfo", "vram", "--showuse", "--showpower"],
+  ...[
+    "rocm-smi",
+    "--showuniqueid",
+    "--showproductname",
+    "--showmeminfo",
+    "vram",
+    "--showuse",
+    "--showpower",
+  ],
   ...["--showtemp", "--json"],
 ];
 export const PROCESS_QUERY = ["rocm-smi", "--showpids", "--json"];
@@ -13,14 +21,20 @@ const MB = 1 << 20;
 const LONGEST_NAME = 200;
 
 /** A list may nest deeper than a text can be made of. */
-const textOf = (value: unknown) => typeof value === "string" || typeof value === "number" ? String(value) : "";
+const textOf = (value: unknown) =>
+  typeof value === "string" || typeof value === "number" ? String(value) : "";
 
 export function parseCards({ code, stdout, stderr }: Output): Answer {
   const read = objectIn(stdout);
-  const said = `${stderr.trim()} ${read === undefined ? stdout.trim() : ""}`.trim().split("\n")[0]!.slice(0, 300);
+  const said = `${stderr.trim()} ${read === undefined ? stdout.trim() : ""}`.trim().split("\n")[0]!
+    .slice(0, 300);
   if (read === undefined) {
     const none = /No AMD GPUs|not initialized|amdgpu not found/i.test(`${stdout} ${stderr}`);
-    return { cards: [], complete: none, problem: none ? "" : `rocm-smi: ${said || `exited with ${code}`}` };
+    return {
+      cards: [],
+      complete: none,
+      problem: none ? "" : `rocm-smi: ${said || `exited with ${code}`}`,
+    };
   }
   const cards: Card[] = [];
   for (const [key, values] of Object.entries(read)) {
@@ -50,19 +64,30 @@ export function parseCards({ code, stdout, stderr }: Output): Answer {
     });
   }
   cards.sort((a, b) => a.index - b.index);
-  return { cards: cards.slice(0, 64), complete: code === 0, problem: code === 0 ? "" : `rocm-smi: ${said}` };
+  return {
+    cards: cards.slice(0, 64),
+    complete: code === 0,
+    problem: code === 0 ? "" : `rocm-smi: ${said}`,
+  };
 }
 
 /** It does not say on which card a process is. */
 export function parseProcesses(stdout: string): GpuProcess[] {
   const { system } = objectIn(stdout) ?? {};
-  return Object.entries(typeof system === "object" && system !== null ? system : {}).flatMap(([key, value]) => {
-    const [, pid] = /^PID\s*(\d+)$/.exec(key) ?? [];
-    if (pid === undefined) return [];
-    const [name, , bytes] = textOf(value).split(",").map((field) => field.trim());
-    const used = figure(bytes);
-    return [{ pid: Number(pid), name: word(name), uuid: "", usedMb: used === null ? null : used / MB }];
-  }).slice(0, 4096);
+  return Object.entries(typeof system === "object" && system !== null ? system : {}).flatMap(
+    ([key, value]) => {
+      const [, pid] = /^PID\s*(\d+)$/.exec(key) ?? [];
+      if (pid === undefined) return [];
+      const [name, , bytes] = textOf(value).split(",").map((field) => field.trim());
+      const used = figure(bytes);
+      return [{
+        pid: Number(pid),
+        name: word(name),
+        uuid: "",
+        usedMb: used === null ? null : used / MB,
+      }];
+    },
+  ).slice(0, 4096);
 }
 
 /** Warnings may stand before it. */

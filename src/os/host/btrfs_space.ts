@@ -1,7 +1,8 @@
 /**
- * Free space on btrfs, from the kernel's own counters in /sys/fs/btrfs. The figures of statfs lack two things that can refuse
- * a write: the quota of a subvolume, and what is written and not yet on the disk, which may be gigabytes. Trying instead
- * would take, at the limit, the rest from the worker.
+ * Free space on btrfs, from the kernel's own counters in /sys/fs/btrfs. The figures of statfs lack
+ * two things that can refuse a write: the quota of a subvolume, and what is written and not yet on
+ * the disk, which may be gigabytes. Trying instead would take, at the limit, the rest from the
+ * worker.
  */
 import { shellOutput } from "../processes/shell.ts";
 
@@ -56,7 +57,10 @@ done
 /** By the device number, of which each subvolume has one. */
 const places = new Map<number, Place | undefined>();
 
-/** undefined where the counters do not say it: no /sys, or a group of several subvolumes has a quota. */
+/**
+ * undefined where the counters do not say it: no /sys, or a group of several subvolumes has a
+ * quota.
+ */
 export function btrfsSpaceOf(directory: string): BtrfsSpace | undefined {
   const { dev } = Deno.statSync(directory);
   if (!places.has(dev)) places.set(dev, placeFrom(shellOutput(IDENTIFY, directory) ?? ""));
@@ -66,8 +70,8 @@ export function btrfsSpaceOf(directory: string): BtrfsSpace | undefined {
 }
 
 /**
- * statfs identifies a subvolume by its file system's UUID, the second half of it combined with the first (exclusive or), the
- * subvolume's number in the low bits.
+ * statfs identifies a subvolume by its file system's UUID, the second half of it combined with the
+ * first (exclusive or), the subvolume's number in the low bits.
  * @param text what IDENTIFY prints
  */
 export function placeFrom(text: string): Place | undefined {
@@ -109,7 +113,13 @@ export function spaceFrom(text: string, subvolume: string): BtrfsSpace | undefin
       if (of !== `0_${subvolume}`) continue;
       const [flags, mostReferenced, mostExclusive, referenced, exclusive, ...reserved] = numbers;
       const taken = reserved.reduce((sum, bytes) => sum + bytes, 0);
-      for (const [bit, most, used] of [[1, mostReferenced!, referenced!], [2, mostExclusive!, exclusive!]] as const) {
+      for (
+        const [bit, most, used] of [[1, mostReferenced!, referenced!], [
+          2,
+          mostExclusive!,
+          exclusive!,
+        ]] as const
+      ) {
         const available = Math.max(0, most - used - taken);
         if ((flags! & bit) !== 0 && (limit === undefined || available < limit.available)) {
           limit = { total: most, available };
@@ -118,7 +128,10 @@ export function spaceFrom(text: string, subvolume: string): BtrfsSpace | undefin
     }
   }
   if (size === 0 || !(ratio > 0)) return undefined;
-  const disk = { total: size / ratio, available: Math.max(0, room + Math.max(0, size - allocated) / ratio) };
+  const disk = {
+    total: size / ratio,
+    available: Math.max(0, room + Math.max(0, size - allocated) / ratio),
+  };
   return limit !== undefined && limit.available < disk.available
     ? { ...limit, quota: true }
     : { ...disk, quota: false };

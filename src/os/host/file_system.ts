@@ -1,14 +1,23 @@
-/** Kinds of file systems, as far as the daemon's files depend on them. Known by the kernel's magic number (statfs). */
+/**
+ * Kinds of file systems, as far as the daemon's files depend on them. Known by the kernel's magic
+ * number (statfs).
+ */
 import { shellOutput } from "../processes/shell.ts";
 
-/** A write to a mapped page needs new space: when the disk or a quota is full, it ends the process by SIGBUS. */
+/**
+ * A write to a mapped page needs new space: when the disk or a quota is full, it ends the process
+ * by SIGBUS.
+ */
 const COPY_ON_WRITE: Record<string, string> = {
   "9123683e": "btrfs",
   "ca451a4e": "bcachefs",
   "2fc12fc1": "zfs",
   "3434": "nilfs2",
 };
-/** Another host, or a program, answers: late, not at all, or with another file; mapped pages are not always coherent. */
+/**
+ * Another host, or a program, answers: late, not at all, or with another file; mapped pages are not
+ * always coherent.
+ */
 const REMOTE: Record<string, string> = {
   "6969": "nfs",
   "517b": "smb",

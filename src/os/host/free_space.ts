@@ -1,6 +1,6 @@
 /**
- * Free space on a disk. Workers are held, and no new ones are started, before the disk is full: the rest is for the
- * daemon, so that it can still store what the workers have printed.
+ * Free space on a disk. Workers are held, and no new ones are started, before the disk is full: the
+ * rest is for the daemon, so that it can still store what the workers have printed.
  */
 import { messageOf } from "../../base/errors.ts";
 import { fileSystemOf } from "./file_system.ts";
@@ -16,13 +16,18 @@ export interface FreeSpace {
   /** Bytes that must be free for workers to run. */
   needed: number;
   enough: boolean;
-  /** The disk has this free, but a quota (or a file system that counts otherwise) does not give it. */
+  /**
+   * The disk has this free, but a quota (or a file system that counts otherwise) does not give it.
+   */
   refused?: boolean;
   /** Of a quota. */
   quota?: boolean;
 }
 
-/** On a copy-on-write file system, this much must be writable now: it needs new space for every write. */
+/**
+ * On a copy-on-write file system, this much must be writable now: it needs new space for every
+ * write.
+ */
 const COPYING_BYTES = 16 << 20;
 const COPYING_SHARE = 0.25;
 
@@ -43,7 +48,10 @@ export class FreeSpacePoll {
     const space = this.#measure(path, held);
     const used = this.#before === undefined ? 0 : Math.max(0, this.#before - space.free);
     this.#before = space.free;
-    return { ...space, enough: space.enough && (used === 0 || space.free - POLLS_AHEAD * used >= space.needed) };
+    return {
+      ...space,
+      enough: space.enough && (used === 0 || space.free - POLLS_AHEAD * used >= space.needed),
+    };
   }
 }
 
@@ -55,15 +63,22 @@ export function freeSpaceOf(path: string, held = false): FreeSpace {
   const more = (bytes: number) => held ? Math.ceil(bytes * 1.25) : bytes;
   const needed = more(quota === undefined ? share : Math.max(share, copying));
   // Without permission to ask (total 0), rely on the first failing write.
-  const space = { free: available, needed, enough: total === 0 || available >= needed, ...(quota ? { quota } : {}) };
-  if (!space.enough || quota !== undefined || fileSystemOf(path).kind !== "copy_on_write") return space;
+  const space = {
+    free: available,
+    needed,
+    enough: total === 0 || available >= needed,
+    ...(quota ? { quota } : {}),
+  };
+  if (!space.enough || quota !== undefined || fileSystemOf(path).kind !== "copy_on_write") {
+    return space;
+  }
   const room = Math.min(needed, more(copying));
   return roomFor(path, room) ? space : { free: 0, needed: room, enough: false, refused: true };
 }
 
 /**
- * Whether so much can be written below a directory, where no figures say it. The bytes are reserved as soon as they are in
- * memory, and given back before they reach the disk.
+ * Whether so much can be written below a directory, where no figures say it. The bytes are reserved
+ * as soon as they are in memory, and given back before they reach the disk.
  */
 function roomFor(directory: string, bytes: number): boolean {
   const path = `${directory}/.room-${crypto.randomUUID()}.tmp`;
@@ -77,7 +92,9 @@ function roomFor(directory: string, bytes: number): boolean {
     // Nobody sees it, and nothing of it is left if this process is killed.
     Deno.removeSync(path);
     const chunk = new Uint8Array(Math.min(bytes, 1 << 20));
-    for (let at = 0; at < bytes;) at += file.writeSync(chunk.subarray(0, Math.min(chunk.length, bytes - at)));
+    for (let at = 0; at < bytes;) {
+      at += file.writeSync(chunk.subarray(0, Math.min(chunk.length, bytes - at)));
+    }
     return true;
   } catch (error) {
     return !isFullDisk(error);

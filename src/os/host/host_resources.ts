@@ -33,7 +33,9 @@ export function memory(): { total: number; available: number } {
   }
 }
 
-/** Deno has no statfs. Loads `node:fs` at the first call only, to keep the start of a proxy fast. */
+/**
+ * Deno has no statfs. Loads `node:fs` at the first call only, to keep the start of a proxy fast.
+ */
 function statfs(path: string) {
   // deno-lint-ignore no-process-global
   return process.getBuiltinModule("node:fs").statfsSync(path);
@@ -49,13 +51,19 @@ export function disk(path: string): DiskSpace {
 }
 
 /**
- * The same for a process that asks only once or twice: the program `stat` takes 3 ms, loading Node's modules 33 ms and 11 MiB.
- * Where that program cannot be started, asks as `disk` does.
+ * The same for a process that asks only once or twice: the program `stat` takes 3 ms, loading
+ * Node's modules 33 ms and 11 MiB. Where that program cannot be started, asks as `disk` does.
  */
 export function diskAtStart(path: string): DiskSpace {
-  const [type, blockBytes, blocks, available] = numbersOf('stat -f -c "0x%t %S %b %a" -- "$0"', path);
+  const [type, blockBytes, blocks, available] = numbersOf(
+    'stat -f -c "0x%t %S %b %a" -- "$0"',
+    path,
+  );
   if (available === undefined) return disk(path);
-  return withCounters(path, type!, { total: blocks! * blockBytes!, available: available * blockBytes! });
+  return withCounters(path, type!, {
+    total: blocks! * blockBytes!,
+    available: available * blockBytes!,
+  });
 }
 
 /** statfs knows when metadata is used up, the counters know the rest. */

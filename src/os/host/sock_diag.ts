@@ -1,13 +1,15 @@
 /**
- * Asks the kernel for the user of one TCP connection (sock_diag). The runtime has no such sockets, so a perl process does,
- * as for shared memory: 25 µs a query, however many sockets there are. It ends with this process, or when it is not needed.
+ * Asks the kernel for the user of one TCP connection (sock_diag). The runtime has no such sockets,
+ * so a perl process does, as for shared memory: 25 µs a query, however many sockets there are. It
+ * ends with this process, or when it is not needed.
  */
 import { messageOf } from "../../base/errors.ts";
 
 /**
- * Requests are lines: address and port of the connection's end and of its other end, addresses in hexadecimal. Answers are
- * lines: the user, or "none" if there is no such established socket that a process has open. An orphaned socket has inode 0.
- * The kernel answers with a listener of that address if there is no connection, so the state counts.
+ * Requests are lines: address and port of the connection's end and of its other end, addresses in
+ * hexadecimal. Answers are lines: the user, or "none" if there is no such established socket that a
+ * process has open. An orphaned socket has inode 0. The kernel answers with a listener of that
+ * address if there is no connection, so the state counts.
  */
 const HELPER = String.raw`
 use strict;
@@ -53,19 +55,30 @@ export class SocketDiagnosis implements Disposable {
   #in: WritableStreamDefaultWriter<Uint8Array> | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #asked: Question[] = [];
-  /** Lines that are not written yet: they are written together when all earlier ones are answered. */
+  /**
+   * Lines that are not written yet: they are written together when all earlier ones are answered.
+   */
   #lines = "";
   #written = 0;
   #usedAt = 0;
   #failedAt = -Infinity;
-  /** The kernel says "no such socket" also if it lacks the whole facility; not after it has found one. */
+  /**
+   * The kernel says "no such socket" also if it lacks the whole facility; not after it has found
+   * one.
+   */
   #proven = false;
 
   /**
    * The user of the socket whose end is `from`; addresses in hexadecimal.
-   * @returns "none" if no process has such an established socket; undefined if that cannot be asked here
+   * @returns "none" if no process has such an established socket; undefined if that cannot be asked
+   * here
    */
-  async userOf(from: string, fromPort: number, to: string, toPort: number): Promise<number | "none" | undefined> {
+  async userOf(
+    from: string,
+    fromPort: number,
+    to: string,
+    toPort: number,
+  ): Promise<number | "none" | undefined> {
     if (!this.#start()) return undefined;
     const { promise, resolve } = Promise.withResolvers<number | "none" | undefined>();
     this.#usedAt = performance.now();
@@ -92,7 +105,13 @@ export class SocketDiagnosis implements Disposable {
     try {
       this.#child = new Deno.Command("/bin/sh", {
         args: ["-c", 'exec perl -e "$0"', HELPER],
-        ...{ stdin: "piped", stdout: "piped", stderr: "null", env: { LC_ALL: "C" }, clearEnv: true },
+        ...{
+          stdin: "piped",
+          stdout: "piped",
+          stderr: "null",
+          env: { LC_ALL: "C" },
+          clearEnv: true,
+        },
       }).spawn();
     } catch {
       // No descriptor or no process is left: the next way of asking may have more luck.
@@ -135,7 +154,10 @@ export class SocketDiagnosis implements Disposable {
     this.#fail(child);
   }
 
-  /** There is no perl or no such socket, or the process has ended: whoever waits asks in another way. */
+  /**
+   * There is no perl or no such socket, or the process has ended: whoever waits asks in another
+   * way.
+   */
   #fail(child: Deno.ChildProcess | undefined): void {
     if (child === undefined || child !== this.#child) return;
     this.#failedAt = performance.now();

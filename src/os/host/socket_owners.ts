@@ -1,6 +1,6 @@
 /**
- * The user of a TCP connection on this machine, from the kernel: by a query of that connection, or from its table of all
- * sockets. Only on Linux: elsewhere users are unknown.
+ * The user of a TCP connection on this machine, from the kernel: by a query of that connection, or
+ * from its table of all sockets. Only on Linux: elsewhere users are unknown.
  */
 import { SocketDiagnosis } from "./sock_diag.ts";
 import { shellOutputLater } from "../processes/external_program.ts";
@@ -30,7 +30,9 @@ export async function readSocketTables(): Promise<string> {
       text += await Deno.readTextFile(path);
     } catch (error) {
       // Under a permission set the runtime may not read it; a shell may.
-      if (error instanceof Deno.errors.NotCapable) return await shellOutputLater(`cat ${TABLES.join(" ")}; :`) ?? "";
+      if (error instanceof Deno.errors.NotCapable) {
+        return await shellOutputLater(`cat ${TABLES.join(" ")}; :`) ?? "";
+      }
       // The protocol does not exist, or the kernel has no such tables.
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
@@ -39,8 +41,8 @@ export async function readSocketTables(): Promise<string> {
 }
 
 /**
- * The user of the socket `peer`, the other end of a connection to `port` of this machine. Only an established connection
- * with an inode counts: the row of a closed socket shows user 0.
+ * The user of the socket `peer`, the other end of a connection to `port` of this machine. Only an
+ * established connection with an inode counts: the row of a closed socket shows user 0.
  * @returns undefined if no user is known, or several are possible
  */
 export function ownerOfPeer(tables: string, peer: TcpEnd, port: number): number | undefined {
@@ -80,7 +82,10 @@ function onlyUser(
   return users.size === 1 && user !== OVERFLOW_UID ? user : undefined;
 }
 
-/** 127.0.0.0/8, the same within IPv6, and ::1, in the form of the tables: words of 32 bits in the machine's byte order. */
+/**
+ * 127.0.0.0/8, the same within IPv6, and ::1, in the form of the tables: words of 32 bits in the
+ * machine's byte order.
+ */
 const LOOPBACK = /^(0000000000000000FFFF0000)?[0-9A-F]{6}7F$|^0{24}01000000$/;
 
 /** Forms in which the tables may show an address. */
@@ -91,7 +96,10 @@ function formsOf(address: string): string[] {
   return words.length === 8 ? [words, `0000000000000000FFFF0000${words}`] : [words];
 }
 
-/** The bytes of an address in hexadecimal, 4 for an IPv4 address of an IPv6 socket; undefined if it is invalid. */
+/**
+ * The bytes of an address in hexadecimal, 4 for an IPv4 address of an IPv6 socket; undefined if it
+ * is invalid.
+ */
 function bytesOf(address: string): string | undefined {
   const four = /^(?:::ffff:)?(\d+)\.(\d+)\.(\d+)\.(\d+)$/i.exec(address);
   if (four !== null) return four.slice(1).map((byte) => hex(Number(byte), 2)).join("");
@@ -101,11 +109,14 @@ function bytesOf(address: string): string | undefined {
 /** The eight groups of an IPv6 address; undefined if it is invalid. */
 function groupsOf(address: string): number[] | undefined {
   const [head = "", tail] = address.split("::");
-  const groups = (text: string | undefined) => text ? text.split(":").map((group) => parseInt(group, 16)) : [];
+  const groups = (text: string | undefined) =>
+    text ? text.split(":").map((group) => parseInt(group, 16)) : [];
   const [before, after] = [groups(head), groups(tail)];
-  const all = tail === undefined
-    ? before
-    : [...before, ...Array<number>(Math.max(0, 8 - before.length - after.length)).fill(0), ...after];
+  const all = tail === undefined ? before : [
+    ...before,
+    ...Array<number>(Math.max(0, 8 - before.length - after.length)).fill(0),
+    ...after,
+  ];
   return all.length === 8 && all.every((group) => group >= 0 && group <= 0xffff) ? all : undefined;
 }
 
@@ -113,12 +124,16 @@ function hex(value: number, digits: number): string {
   return value.toString(16).toUpperCase().padStart(digits, "0");
 }
 
-/** Asks about one connection; @returns "none" or a user, undefined if that cannot be asked (src/os/host/sock_diag.ts). */
+/**
+ * Asks about one connection; @returns "none" or a user, undefined if that cannot be asked
+ * (src/os/host/sock_diag.ts).
+ */
 type Ask = SocketDiagnosis["userOf"];
 
 /**
- * The users of peers. Where one connection cannot be asked for, all who asked before a reading of the tables began share it,
- * so that each sees its own connection, and one reading follows the other.
+ * The users of peers. Where one connection cannot be asked for, all who asked before a reading of
+ * the tables began share it, so that each sees its own connection, and one reading follows the
+ * other.
  */
 export class PeerOwners {
   readonly #ask: Ask;
@@ -132,7 +147,8 @@ export class PeerOwners {
   }
 
   /**
-   * @param local end of the connection that this process has @returns undefined also if nothing can be read: such a peer is
+   * @param local end of the connection that this process has @returns undefined also if nothing can
+   * be read: such a peer is
    *   unknown
    */
   async of(peer: TcpEnd, local: TcpEnd): Promise<number | undefined> {

@@ -1,6 +1,7 @@
 /**
- * Limits by cgroup v2: each attempt's worker runs in its own cgroup below a parent that is delegated to the daemon's user.
- * The wrapper shell stays outside, so that it survives the worker's end.
+ * Limits by cgroup v2: each attempt's worker runs in its own cgroup below a parent that is
+ * delegated to the daemon's user. The wrapper shell stays outside, so that it survives the worker's
+ * end.
  *
  * A shell does the work, because Deno can write below /sys only with all permissions.
  */
@@ -19,8 +20,9 @@ const PREFIX = "mosaic-";
 const MOUNTED = "/sys/fs/cgroup";
 
 /**
- * `auto` is the daemon's own cgroup, as delegated by a service manager. Only leaf cgroups can have both processes and
- * controllers, so its processes move to a child named `daemon`; if the manager has already done so, uses the parent.
+ * `auto` is the daemon's own cgroup, as delegated by a service manager. Only leaf cgroups can have
+ * both processes and controllers, so its processes move to a child named `daemon`; if the manager
+ * has already done so, uses the parent.
  */
 const OWN = `
 while IFS= read -r line; do case $line in 0::*) own=\${line#0::} ;; esac; done </proc/self/cgroup
@@ -53,7 +55,10 @@ rmdir "$1probe"
 [ -n "$ok" ] || { echo "cannot move a process into it"; exit; }
 echo "ok $(cat cgroup.subtree_control)"`;
 
-/** memory.oom.group: out of memory kills the whole group, because a worker that loses some processes only hangs. */
+/**
+ * memory.oom.group: out of memory kills the whole group, because a worker that loses some processes
+ * only hangs.
+ */
 const CREATE = `
 mkdir -p "$0" && cd "$0" || exit
 if [ -n "$1" ]; then
@@ -62,7 +67,10 @@ if [ -n "$1" ]; then
 fi
 [ -z "$2" ] || echo "$2" >cpu.max`;
 
-/** Prints "populated" while the kernel has not yet removed all processes. The worker may have created child groups. */
+/**
+ * Prints "populated" while the kernel has not yet removed all processes. The worker may have
+ * created child groups.
+ */
 const END = `
 [ -d "$0" ] || exit 0
 echo 1 >"$0/cgroup.kill"
@@ -92,15 +100,21 @@ export class RunCgroups {
         "failed_precondition",
         "--cgroup-parent auto: the daemon's own cgroup is not delegated to it",
         {
-          hint: "Under systemd the unit needs Delegate=yes; elsewhere name a delegated directory below /sys/fs/cgroup.",
+          hint:
+            "Under systemd the unit needs Delegate=yes; elsewhere name a delegated directory below /sys/fs/cgroup.",
         },
       );
     }
     const answer = shellOutput(OPEN, parent, PREFIX)?.trim() ?? "cannot enter it";
     if (answer !== "ok" && !answer.startsWith("ok ")) {
-      throw new MosaicError("failed_precondition", `--cgroup-parent ${parent}: ${answer.split("\n").at(-1)}`, {
-        hint: "Name a directory below /sys/fs/cgroup (cgroup v2) that is delegated to the daemon's user.",
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `--cgroup-parent ${parent}: ${answer.split("\n").at(-1)}`,
+        {
+          hint:
+            "Name a directory below /sys/fs/cgroup (cgroup v2) that is delegated to the daemon's user.",
+        },
+      );
     }
     return new RunCgroups(parent, answer.split(" ").slice(1));
   }
@@ -111,7 +125,11 @@ export class RunCgroups {
   }
 
   /** Creates the attempt's cgroup. @throws MosaicError `failed_precondition` */
-  create(runId: string, attempt: number, limits: { cpus: number | null; memoryMb: number | null }): RunCgroup {
+  create(
+    runId: string,
+    attempt: number,
+    limits: { cpus: number | null; memoryMb: number | null },
+  ): RunCgroup {
     const group: RunCgroup = {
       path: `${this.parent}/${PREFIX}${runId}-${attempt}`,
       memoryMb: this.memory ? limits.memoryMb : null,
@@ -120,14 +138,23 @@ export class RunCgroups {
     const memory = group.memoryMb === null ? "" : String(group.memoryMb * 2 ** 20);
     const cpu = group.cpus === null ? "" : `${Math.round(group.cpus * 100_000)} 100000`;
     if (shellOutput(CREATE, group.path, memory, cpu) === undefined) {
-      throw new MosaicError("failed_precondition", `cannot create the cgroup ${group.path} with its limits`);
+      throw new MosaicError(
+        "failed_precondition",
+        `cannot create the cgroup ${group.path} with its limits`,
+      );
     }
     return group;
   }
 
-  /** Removes cgroups left by a crash. @param isOver true only for ended attempts of this daemon: others may share the parent */
+  /**
+   * Removes cgroups left by a crash. @param isOver true only for ended attempts of this daemon:
+   * others may share the parent
+   */
   sweep(isOver: (runId: string, attempt: number) => boolean): void {
-    const found = shellOutput(`for group in "$0"/${PREFIX}*; do [ ! -d "$group" ] || echo "$group"; done`, this.parent);
+    const found = shellOutput(
+      `for group in "$0"/${PREFIX}*; do [ ! -d "$group" ] || echo "$group"; done`,
+      this.parent,
+    );
     for (const path of (found ?? "").split("\n")) {
       const named = /([^/]+)-(\d+)$/.exec(path.slice(this.parent.length + 1 + PREFIX.length));
       if (named !== null && isOver(named[1]!, Number(named[2]))) endCgroup(path);
@@ -137,7 +164,9 @@ export class RunCgroups {
 
 /** Whether the kernel has killed a process of the group because memory ran out. */
 export function oomKilled({ path }: RunCgroup): boolean {
-  return Number(/^oom_kill (\d+)$/m.exec(shellOutput('cat "$0/memory.events"', path) ?? "")?.[1] ?? 0) > 0;
+  return Number(
+    /^oom_kill (\d+)$/m.exec(shellOutput('cat "$0/memory.events"', path) ?? "")?.[1] ?? 0,
+  ) > 0;
 }
 
 /** Kills all processes of a group, in any session, and removes it; false while processes remain. */
@@ -147,5 +176,8 @@ export function endCgroup(path: string): boolean {
 
 /** Names of the config's limits that a group enforces. */
 export function enforcedLimits(group: RunCgroup | undefined): string[] {
-  return [...(group?.memoryMb == null ? [] : ["memory_mb"]), ...(group?.cpus == null ? [] : ["cpus"])];
+  return [
+    ...(group?.memoryMb == null ? [] : ["memory_mb"]),
+    ...(group?.cpus == null ? [] : ["cpus"]),
+  ];
 }

@@ -1,6 +1,6 @@
 /**
- * A reserve of file descriptors. When the process runs out of descriptors, the reserve is released for running work, and
- * new runs and connections wait until the shortage is over.
+ * A reserve of file descriptors. When the process runs out of descriptors, the reserve is released
+ * for running work, and new runs and connections wait until the shortage is over.
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -8,7 +8,10 @@ import { shellOutput } from "./shell.ts";
 import { lacksDescriptors } from "./shortage.ts";
 
 const POLL_MS = 1000;
-/** Enough to start a proxy, read a log and write a checkpoint at the same time; fewer under a low limit. */
+/**
+ * Enough to start a proxy, read a log and write a checkpoint at the same time; fewer under a low
+ * limit.
+ */
 const HELD = { most: 24, share: 1 / 8 } as const;
 /** No shortage while this many more can be opened. */
 const WANTED = 8;
@@ -24,13 +27,18 @@ export interface FileDescriptors {
 }
 
 /** Never short: for tests and embedded cores. */
-export const NEVER_SHORT: FileDescriptors = { short: false, check: () => false, onShortage: () => {} };
+export const NEVER_SHORT: FileDescriptors = {
+  short: false,
+  check: () => false,
+  onShortage: () => {},
+};
 
 /** @throws MosaicError `unavailable` in a shortage */
 export function requireDescriptors(descriptors: FileDescriptors, what: string): void {
   if (!descriptors.short) return;
   throw new MosaicError("unavailable", `cannot ${what}: no file descriptor is left`, {
-    hint: "Work continues when descriptors are available again. Start the daemon with a higher limit (ulimit -n).",
+    hint:
+      "Work continues when descriptors are available again. Start the daemon with a higher limit (ulimit -n).",
   });
 }
 

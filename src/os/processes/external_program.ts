@@ -1,7 +1,8 @@
 /**
- * Every external program that is waited for runs here, with a time limit. A program that is stuck in a driver or on a
- * network file system ignores SIGTERM, may not end even on SIGKILL, and then cannot be waited for: the wait is given up,
- * too. While it exists no second one is started, so that stuck processes do not pile up.
+ * Every external program that is waited for runs here, with a time limit. A program that is stuck
+ * in a driver or on a network file system ignores SIGTERM, may not end even on SIGKILL, and then
+ * cannot be waited for: the wait is given up, too. While it exists no second one is started, so
+ * that stuck processes do not pile up.
  */
 import { processRef } from "./identity.ts";
 import { underShell } from "./shell.ts";
@@ -23,7 +24,10 @@ export interface ProgramOptions {
   signal?: AbortSignal | undefined;
   /** Its standard input; absent: empty. */
   stdin?: Uint8Array;
-  /** It leads a session of its own, and its whole group is signalled: for programs that start others. */
+  /**
+   * It leads a session of its own, and its whole group is signalled: for programs that start
+   * others.
+   */
   group?: boolean;
 }
 
@@ -51,7 +55,10 @@ async function feed(child: Deno.ChildProcess, input: Uint8Array): Promise<void> 
 }
 
 /** @throws ProgramLate @throws if no process can be created */
-export async function runProgram(argv: readonly string[], options: ProgramOptions): Promise<ProgramOutput> {
+export async function runProgram(
+  argv: readonly string[],
+  options: ProgramOptions,
+): Promise<ProgramOutput> {
   const { env, cwd, limitMs, signal, stdin, group = false } = options;
   const name = argv[0]!;
   const isScript = name === "/bin/sh";
@@ -113,10 +120,19 @@ export async function runProgram(argv: readonly string[], options: ProgramOption
   }
 }
 
-/** Standard output of a script that takes milliseconds; undefined if it fails or hangs. `$0`, `$1` … are `words`. */
-export async function shellOutputLater(script: string, ...words: string[]): Promise<string | undefined> {
+/**
+ * Standard output of a script that takes milliseconds; undefined if it fails or hangs. `$0`, `$1` …
+ * are `words`.
+ */
+export async function shellOutputLater(
+  script: string,
+  ...words: string[]
+): Promise<string | undefined> {
   try {
-    const { code, stdout } = await runProgram(["/bin/sh", "-c", script, ...words], { env: {}, limitMs: SCRIPT_MS });
+    const { code, stdout } = await runProgram(["/bin/sh", "-c", script, ...words], {
+      env: {},
+      limitMs: SCRIPT_MS,
+    });
     return code === 0 ? stdout : undefined;
   } catch (error) {
     if (error instanceof ProgramLate) return undefined;
@@ -164,7 +180,8 @@ class Collected {
 
   get text(): string {
     const decoder = new TextDecoder();
-    return this.#chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") + decoder.decode();
+    return this.#chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") +
+      decoder.decode();
   }
 
   cancel(): void {

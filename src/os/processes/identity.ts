@@ -1,10 +1,14 @@
 /**
- * Identity of a process. Pids are reused, so a process is identified by pid, start time and boot id.
+ * Identity of a process. Pids are reused, so a process is identified by pid, start time and boot
+ * id.
  */
 import { shellOutput } from "./shell.ts";
 import { isShortage } from "./shortage.ts";
 
-/** A process; `identity` is its boot id and start time, so that it is never confused with a reused pid. */
+/**
+ * A process; `identity` is its boot id and start time, so that it is never confused with a reused
+ * pid.
+ */
 export interface ProcessRef {
   pid: number;
   identity: string;
@@ -21,7 +25,9 @@ interface ProcStat {
 // The list of children has no newline at its end: then `read` fails although it has read the line.
 const READ_LINE = '{ read -r line || [ -n "$line" ]; } <"$0" && printf %s "$line"';
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
-/** Where that cannot be read; the worker's wrapper writes the same (src/proxy/worker/wrapper.ts). */
+/**
+ * Where that cannot be read; the worker's wrapper writes the same (src/proxy/worker/wrapper.ts).
+ */
 const NO_BOOT_ID = "boot";
 
 let bootId: string | undefined;
@@ -60,7 +66,12 @@ function statOf(pid: number): ProcStat | undefined {
 
 function statFrom(fields: string[]): ProcStat {
   const [state, parent, processGroup] = fields;
-  return { state: state!, parent: Number(parent), processGroup: Number(processGroup), startTicks: fields[19]! };
+  return {
+    state: state!,
+    parent: Number(parent),
+    processGroup: Number(processGroup),
+    startTicks: fields[19]!,
+  };
 }
 
 function boot(): string {
@@ -71,7 +82,10 @@ function isDead({ state }: ProcStat): boolean {
   return state === "Z" || state === "X";
 }
 
-/** The identity of a living process; undefined if there is none, or only a zombie. @throws when out of descriptors */
+/**
+ * The identity of a living process; undefined if there is none, or only a zombie. @throws when out
+ * of descriptors
+ */
 export function identityOf(pid: number): string | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
   const stat = statOf(pid);
@@ -82,8 +96,8 @@ export function identityOf(pid: number): string | undefined {
 let firstTicks: number | undefined;
 
 /**
- * Whether the process can belong to the current boot. After a reboot or a restart of the container, its pid and process
- * group id belong to others.
+ * Whether the process can belong to the current boot. After a reboot or a restart of the container,
+ * its pid and process group id belong to others.
  */
 export function isOfThisSystem(process: ProcessRef): boolean {
   const [bootId, ticks] = process.identity.split("/");
@@ -108,14 +122,19 @@ export function processRef(pid: number): ProcessRef | undefined {
  * Reads all of /proc (through one shell if Deno refuses), because a group may outlive its leader.
  */
 export function groupMembers(groupId: number): number[] {
-  return allStats().filter(([, stat]) => stat.processGroup === groupId && !isDead(stat)).map(([pid]) => pid);
+  return allStats().filter(([, stat]) => stat.processGroup === groupId && !isDead(stat)).map((
+    [pid],
+  ) => pid);
 }
 
 /** Living children of a group's leader outside the group, and whether each leads its own group. */
 export function childrenOutside(leader: number): { process: ProcessRef; leads: boolean }[] {
-  // Use the kernel's list of children if available: reading all of /proc is too slow when stopping hundreds of runs.
+  // Use the kernel's list of children if available: reading all of /proc is too slow when stopping
+  // hundreds of runs.
   const listed = readText(`/proc/${leader}/task/${leader}/children`);
-  const stats = listed === undefined ? allStats() : statsOf((listed.match(/\d+/g) ?? []).map(Number));
+  const stats = listed === undefined
+    ? allStats()
+    : statsOf((listed.match(/\d+/g) ?? []).map(Number));
   return stats
     .filter(([, stat]) => stat.parent === leader && stat.processGroup !== leader && !isDead(stat))
     .map(([pid, stat]) => ({
@@ -134,7 +153,9 @@ function statsOf(pids: number[]): [number, ProcStat][] {
 function allStats(): [number, ProcStat][] {
   let pids: number[];
   try {
-    pids = [...Deno.readDirSync("/proc")].map((e) => Number(e.name)).filter((n) => Number.isSafeInteger(n) && n > 0);
+    pids = [...Deno.readDirSync("/proc")].map((e) => Number(e.name)).filter((n) =>
+      Number.isSafeInteger(n) && n > 0
+    );
   } catch (error) {
     if (isShortage(error)) throw error;
     pids = [];

@@ -3,7 +3,16 @@
 /** Names of inherited variables; a `*` at either end matches any text. */
 export const PASSED_ON: readonly string[] = [
   ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LANGUAGE", "LC_*", "TZ"],
-  ...["LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHONPATH", "PYENV_*", "UV_*", "DENO_DIR", "MOSAIC_CACHE_DIR"],
+  ...[
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "CONDA_*",
+    "PYTHONPATH",
+    "PYENV_*",
+    "UV_*",
+    "DENO_DIR",
+    "MOSAIC_CACHE_DIR",
+  ],
   ...[
     "CUDA_*",
     "NVIDIA_*",
@@ -15,10 +24,27 @@ export const PASSED_ON: readonly string[] = [
     "DISPLAY",
   ],
   ...["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"],
-  ...["http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"],
+  ...[
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+  ],
   ...["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"],
   // Where libraries keep their data, and how they compute.
-  ...["HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_*", "TORCH_*", "PYTORCH_*"],
+  ...[
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_DATASETS_CACHE",
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_*",
+    "TORCH_*",
+    "PYTORCH_*",
+  ],
   ...[
     "TORCHINDUCTOR_*",
     "TRITON_*",

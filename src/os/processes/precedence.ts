@@ -4,8 +4,8 @@ import { sleep } from "../../base/time/sleep.ts";
 import { shellOutputLater } from "./external_program.ts";
 
 /**
- * A nice value of one more gives a tenth less processor time. With 15, the backlog of proxies beside busy workers grew
- * without end.
+ * A nice value of one more gives a tenth less processor time. With 15, the backlog of proxies
+ * beside busy workers grew without end.
  */
 const LOWER_BY = 5;
 /** The kernel allows one change of an autogroup per tenth of a second, on the whole host. */
@@ -13,10 +13,10 @@ const AUTOGROUP_TRIES = 30;
 const AUTOGROUP_AGAIN_MS = 1000;
 
 /**
- * Fields of this shell's stat: $4 the calling process, $6 the session, ${19} the nice value, inherited from the caller. Each
- * thread has its own nice value. A thread that has ended meanwhile is no failure; threads are read again to find those that
- * were started by a not yet lowered thread. `renice`, of both util-linux and busybox, takes the value itself, not a
- * difference.
+ * Fields of this shell's stat: $4 the calling process, $6 the session, ${19} the nice value,
+ * inherited from the caller. Each thread has its own nice value. A thread that has ended meanwhile
+ * is no failure; threads are read again to find those that were started by a not yet lowered
+ * thread. `renice`, of both util-linux and busybox, takes the value itself, not a difference.
  */
 const NICE = `read -r stat </proc/$$/stat && command -pv renice >/dev/null || exit; set -- $stat
 level=$((\${19} + $0)); [ $level -le 19 ] || level=19
@@ -31,9 +31,10 @@ const AUTOGROUP = `read -r stat </proc/$$/stat || exit 0; set -- $stat
 [ "$6" != "$4" ] || [ ! -w /proc/self/autogroup ] || echo $0 >/proc/self/autogroup`;
 
 /**
- * Lowers this process's precedence below equal ones, permanently: only root could raise it again. Processes that it has
- * started before are not changed; later ones inherit it. If the kernel has autogroups (on most desktops, and in containers
- * without a cpu controller), nice values do not count between sessions; then the session's value is lowered.
+ * Lowers this process's precedence below equal ones, permanently: only root could raise it again.
+ * Processes that it has started before are not changed; later ones inherit it. If the kernel has
+ * autogroups (on most desktops, and in containers without a cpu controller), nice values do not
+ * count between sessions; then the session's value is lowered.
  */
 export async function lowerPrecedence(log: Logger): Promise<void> {
   if (await shellOutputLater(NICE, String(LOWER_BY)) === undefined) {

@@ -1,5 +1,11 @@
 /** All signals to processes and process groups are sent here. */
-import { childrenOutside, groupMembers, isAlive, isOfThisSystem, type ProcessRef } from "./identity.ts";
+import {
+  childrenOutside,
+  groupMembers,
+  isAlive,
+  isOfThisSystem,
+  type ProcessRef,
+} from "./identity.ts";
 import { shellOutput } from "./shell.ts";
 
 export type Signal = "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT" | "SIGINT";
@@ -22,27 +28,35 @@ export interface Reach {
 }
 
 /**
- * Signals the group that `leader` leads. The group may outlive its leader, and the kernel does not reuse the leader's pid
- * while the group exists. So the signal is suppressed only if a *different* living process has that pid.
+ * Signals the group that `leader` leads. The group may outlive its leader, and the kernel does not
+ * reuse the leader's pid while the group exists. So the signal is suppressed only if a *different*
+ * living process has that pid.
  *
- * Also reaches a worker that has created its own group or session: while the leader lives, the worker is its child.
- * Processes that the worker itself moves to further sessions are not reached.
+ * Also reaches a worker that has created its own group or session: while the leader lives, the
+ * worker is its child. Processes that the worker itself moves to further sessions are not reached.
  */
-export function signalGroup(leader: ProcessRef, signal: Signal, { outside = true }: Reach = {}): boolean {
+export function signalGroup(
+  leader: ProcessRef,
+  signal: Signal,
+  { outside = true }: Reach = {},
+): boolean {
   const group = -checked(leader.pid);
   if (!groupIsOurs(leader)) return false;
-  // After the leader's end its pid may be reused by a process that leads no group: its children are not the worker's.
+  // After the leader's end its pid may be reused by a process that leads no group: its children are
+  // not the worker's.
   if (outside && isAlive(leader)) {
     for (const { process, leads } of childrenOutside(leader.pid)) {
-      if (isAlive(process)) sendIfAllowed(leads ? -checked(process.pid) : checked(process.pid), signal);
+      if (isAlive(process)) {
+        sendIfAllowed(leads ? -checked(process.pid) : checked(process.pid), signal);
+      }
     }
   }
   return send(group, signal);
 }
 
 /**
- * A worker's group, and the groups of its leader's children, recorded at the first call: they outlive the leader, and
- * after its end nothing identifies them.
+ * A worker's group, and the groups of its leader's children, recorded at the first call: they
+ * outlive the leader, and after its end nothing identifies them.
  */
 export class WorkerGroups {
   readonly #leader: ProcessRef;
@@ -75,7 +89,10 @@ export class WorkerGroups {
   }
 }
 
-/** Ignores a missing permission: a set-uid program cannot be signalled, and must not prevent signalling the others. */
+/**
+ * Ignores a missing permission: a set-uid program cannot be signalled, and must not prevent
+ * signalling the others.
+ */
 function sendIfAllowed(target: number, signal: Signal): boolean {
   try {
     return send(target, signal);
@@ -107,7 +124,8 @@ function groupExists(groupId: number): boolean {
 function groupIsOurs(leader: ProcessRef): boolean {
   if (isAlive(leader)) return true;
   if (!isOfThisSystem(leader)) return false;
-  // The leader is gone. A living process with its pid means that the group has ended and the pid was reused.
+  // The leader is gone. A living process with its pid means that the group has ended and the pid
+  // was reused.
   return !groupMembers(leader.pid).includes(leader.pid);
 }
 
@@ -118,7 +136,10 @@ function send(target: number, signal: Signal): boolean {
   } catch (error) {
     // Deno can signal only with permission to run everything; a permitted shell can do it.
     if (error instanceof Deno.errors.NotCapable) return sendByShell(target, signal);
-    if (error instanceof Deno.errors.NotFound || (error instanceof Error && error.message.includes("ESRCH"))) {
+    if (
+      error instanceof Deno.errors.NotFound ||
+      (error instanceof Error && error.message.includes("ESRCH"))
+    ) {
       return false;
     }
     throw error;
@@ -126,5 +147,6 @@ function send(target: number, signal: Signal): boolean {
 }
 
 function sendByShell(target: number, signal: Signal): boolean {
-  return shellOutput('kill -s "$0" -- "$1"', signal.slice("SIG".length), String(target)) !== undefined;
+  return shellOutput('kill -s "$0" -- "$1"', signal.slice("SIG".length), String(target)) !==
+    undefined;
 }

@@ -1,5 +1,6 @@
 /**
- * Current resource use of processes. One shell reads /proc, because Deno refuses most of it under a permission set.
+ * Current resource use of processes. One shell reads /proc, because Deno refuses most of it under a
+ * permission set.
  */
 import { shellOutputLater } from "./external_program.ts";
 
@@ -36,12 +37,17 @@ export function parseStats(text: string): ProcessUsage[] {
   });
 }
 
-/** The members of the worker's process group and of the groups of its members' children, with all their descendants. */
+/**
+ * The members of the worker's process group and of the groups of its members' children, with all
+ * their descendants.
+ */
 export function processesOf(worker: number, all: readonly ProcessUsage[]): ProcessUsage[] {
   const group = all.find(({ pid }) => pid === worker)?.group;
   if (group === undefined) return [];
   const children = Map.groupBy(all, ({ parent }) => parent);
   const found = new Set(all.filter((p) => p.group === group));
-  for (const process of found) for (const child of children.get(process.pid) ?? []) found.add(child);
+  for (const process of found) {
+    for (const child of children.get(process.pid) ?? []) found.add(child);
+  }
   return [...found];
 }

@@ -1,7 +1,8 @@
 /**
- * The crossing from this process's rights to a run's. What a config says (environment, working directory) has no effect on
- * any program before it: those that change the user, create the sandbox or wait for the worker have a fixed environment and
- * working directory. The last program before the run's, which has the run's rights, applies the config.
+ * The crossing from this process's rights to a run's. What a config says (environment, working
+ * directory) has no effect on any program before it: those that change the user, create the sandbox
+ * or wait for the worker have a fixed environment and working directory. The last program before
+ * the run's, which has the run's rights, applies the config.
  */
 import { carry } from "../processes/shell.ts";
 import { userCommand, type WorkerUser } from "./worker_user.ts";
@@ -22,14 +23,16 @@ export interface Crossing {
 }
 
 /** A directory that the worker's user cannot enter; as for a program that cannot be executed. */
-const ENTER = `cd -P -- "$1" || { echo "mosaic: the working directory $1 cannot be entered" >&2; exit 126; }
+const ENTER =
+  `cd -P -- "$1" || { echo "mosaic: the working directory $1 cannot be entered" >&2; exit 126; }
 shift
 unset OLDPWD
 `;
 
 /**
- * A shell's beginning that closes inherited descriptors except the standard ones, and keeps its arguments. dash takes only
- * descriptors of one digit, so another program closes the rest. If none is there, nothing is started.
+ * A shell's beginning that closes inherited descriptors except the standard ones, and keeps its
+ * arguments. dash takes only descriptors of one digit, so another program closes the rest. If none
+ * is there, nothing is started.
  */
 export const CLOSE_DESCRIPTORS = `
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
@@ -48,7 +51,10 @@ for _mosaic_fd in /proc/self/fd/??*; do
 done
 `;
 
-/** The command that runs `argv` with the run's rights, and then with its environment and in its working directory. */
+/**
+ * The command that runs `argv` with the run's rights, and then with its environment and in its
+ * working directory.
+ */
 export function crossing(
   argv: readonly string[],
   { user, sandbox, env, cwd }: Confinement & { env: Record<string, string>; cwd: string },

@@ -1,6 +1,7 @@
 /**
- * Looks at files with the rights of a worker's user, in a process of root: whoever submits a run names files that its proxy
- * reads, and with root's rights these could be files of others. The kernel decides, by the process's effective user.
+ * Looks at files with the rights of a worker's user, in a process of root: whoever submits a run
+ * names files that its proxy reads, and with root's rights these could be files of others. The
+ * kernel decides, by the process's effective user.
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { WorkerUser } from "./worker_user.ts";
@@ -15,8 +16,8 @@ interface Identity {
 export const EFFECTIVE_USER_SYS = ["gid", "setegid", "seteuid"];
 
 /**
- * Calls `look`, which must only open, list or look up files, and is synchronous: the whole process has the user's rights
- * meanwhile. Costs a millisecond. @param user undefined: this process's
+ * Calls `look`, which must only open, list or look up files, and is synchronous: the whole process
+ * has the user's rights meanwhile. Costs a millisecond. @param user undefined: this process's
  * @throws MosaicError `permission_denied` if this process has groups that the user is not in
  */
 export function asEffectiveUser<T>(user: WorkerUser | undefined, look: () => T): T {
@@ -25,8 +26,12 @@ export function asEffectiveUser<T>(user: WorkerUser | undefined, look: () => T):
   const ofUser = [user.gid, ...user.groups ?? []];
   const foreign = self.getgroups().filter((group) => !ofUser.includes(group));
   if (foreign.length > 0) {
-    const message = `this process is in groups that user ${user.name || user.uid} is not in: ${foreign.join(", ")}`;
-    throw new MosaicError("permission_denied", message, { hint: "Start it with setpriv --clear-groups." });
+    const message = `this process is in groups that user ${user.name || user.uid} is not in: ${
+      foreign.join(", ")
+    }`;
+    throw new MosaicError("permission_denied", message, {
+      hint: "Start it with setpriv --clear-groups.",
+    });
   }
   try {
     self.setegid(user.gid);

@@ -1,7 +1,7 @@
 /**
- * Short scripts with the rights of a worker's user. A path that a config names is looked at and read here: with the
- * daemon's rights, whoever may submit a run could read what only the daemon may. No script reads in the daemon's thread, and
- * none may take for ever.
+ * Short scripts with the rights of a worker's user. A path that a config names is looked at and
+ * read here: with the daemon's rights, whoever may submit a run could read what only the daemon
+ * may. No script reads in the daemon's thread, and none may take for ever.
  */
 import { MosaicError } from "../../base/errors.ts";
 import { CLOSE_DESCRIPTORS } from "./crossing.ts";
@@ -9,15 +9,30 @@ import { shellOutput, SOON } from "../processes/shell.ts";
 import { userCommand, type WorkerUser } from "./worker_user.ts";
 
 function asUser(user: WorkerUser, script: string, words: readonly string[]): [string, ...string[]] {
-  return [`cd /${CLOSE_DESCRIPTORS}exec "$@"`, "sh", ...userCommand(user), "/bin/sh", "-c", script, ...words];
+  return [
+    `cd /${CLOSE_DESCRIPTORS}exec "$@"`,
+    "sh",
+    ...userCommand(user),
+    "/bin/sh",
+    "-c",
+    script,
+    ...words,
+  ];
 }
 
 /**
- * As `shellOutput`. Only for scripts that look at names: they must open nothing. A user may have mounted a file system that
- * never answers, so its script is killed after some seconds. @param user undefined: this process's
+ * As `shellOutput`. Only for scripts that look at names: they must open nothing. A user may have
+ * mounted a file system that never answers, so its script is killed after some seconds. @param user
+ * undefined: this process's
  */
-export function outputAs(user: WorkerUser | undefined, script: string, ...words: string[]): string | undefined {
-  if (user === undefined) return shellOutput(`${SOON} "$0" "$@"`, "/bin/sh", "-c", script, ...words);
+export function outputAs(
+  user: WorkerUser | undefined,
+  script: string,
+  ...words: string[]
+): string | undefined {
+  if (user === undefined) {
+    return shellOutput(`${SOON} "$0" "$@"`, "/bin/sh", "-c", script, ...words);
+  }
   const [begin, ...command] = asUser(user, script, words);
   return shellOutput(begin.replace('exec "$@"', `${SOON} "$@"`), ...command);
 }

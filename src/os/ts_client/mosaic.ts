@@ -1,6 +1,7 @@
 /**
- * Reads, submits and waits for runs of a mosaic daemon, from TypeScript and JavaScript on Deno and Node. One file without
- * dependencies: `mosaic ts-client > mosaic.ts`, or `mosaic ts-client --js > mosaic.mjs` for Node before 22.18.
+ * Reads, submits and waits for runs of a mosaic daemon, from TypeScript and JavaScript on Deno and
+ * Node. One file without dependencies: `mosaic ts-client > mosaic.ts`, or `mosaic ts-client --js >
+ * mosaic.mjs` for Node before 22.18.
  *
  *     import { Mosaic } from "./mosaic.ts";
  *
@@ -482,7 +483,10 @@ export class MosaicError extends Error {
 }
 
 export interface MosaicOptions {
-  /** `unix:PATH`, `HOST:PORT` or `http(s)://HOST:PORT`; default: $MOSAIC_TARGET, else the state directory's daemon. */
+  /**
+   * `unix:PATH`, `HOST:PORT` or `http(s)://HOST:PORT`; default: $MOSAIC_TARGET, else the state
+   * directory's daemon.
+   */
   target?: string;
   /** Default: $MOSAIC_TOKEN. */
   token?: string;
@@ -520,7 +524,10 @@ export interface SubmitOptions {
 
 export interface SweepOptions extends Omit<SubmitOptions, "name"> {
   name: string;
-  /** Every combination of these values. `{NAME}` in the command is a value; what it does not name is added as `--NAME=value`. */
+  /**
+   * Every combination of these values. `{NAME}` in the command is a value; what it does not name is
+   * added as `--NAME=value`.
+   */
   grid?: Record<string, readonly unknown[]>;
   /** Combinations that are given one by one. */
   points?: readonly Record<string, unknown>[];
@@ -537,7 +544,9 @@ export class Mosaic {
   readonly #ca: string | undefined;
   readonly #timeoutMs: number;
 
-  /** @throws MosaicError `unavailable` if no daemon is named and none runs in the state directory */
+  /**
+   * @throws MosaicError `unavailable` if no daemon is named and none runs in the state directory
+   */
   constructor({ target, token, ca, timeoutMs = 60_000 }: MosaicOptions = {}) {
     this.target = target ?? (env.MOSAIC_TARGET || targetOfStateDir());
     this.#token = token ?? env.MOSAIC_TOKEN ?? "";
@@ -547,7 +556,14 @@ export class Mosaic {
 
   /** Runs that fit, newest first. @throws MosaicError */
   async runs(options: RunsOptions = {}): Promise<Run[]> {
-    const { where = "", tags = [], name: nameContains = "", states = [], sort = "", limit = Infinity } = options;
+    const {
+      where = "",
+      tags = [],
+      name: nameContains = "",
+      states = [],
+      sort = "",
+      limit = Infinity,
+    } = options;
     const found: Run[] = [];
     for (let pageToken = ""; found.length < limit;) {
       const page = await this.call("mosaic.v1.Mosaic/ListRuns", {
@@ -558,7 +574,9 @@ export class Mosaic {
       const values = (page.values ?? []) as { json: string[] }[];
       rows.forEach((row, i) => {
         const [parameters, reward] = values[i]!.json.map((text) => JSON.parse(text));
-        found.push(new Run(this, filled("RunData", row), Object.fromEntries(parameters ?? []), reward));
+        found.push(
+          new Run(this, filled("RunData", row), Object.fromEntries(parameters ?? []), reward),
+        );
       });
       pageToken = (page.nextPageToken ?? "") as string;
       if (pageToken === "") break;
@@ -566,20 +584,31 @@ export class Mosaic {
     return found;
   }
 
-  /** One run: by its id, the beginning of its id, its name, or "@last". @throws MosaicError `not_found` */
+  /**
+   * One run: by its id, the beginning of its id, its name, or "@last". @throws MosaicError
+   * `not_found`
+   */
   async run(run = "@last"): Promise<Run> {
     const data = filled("RunData", await this.call("mosaic.v1.Mosaic/GetRun", { run }));
-    return new Run(this, data, Object.fromEntries(data.parameters.map((one) => [one.name, JSON.parse(one.valueJson)])));
+    return new Run(
+      this,
+      data,
+      Object.fromEntries(data.parameters.map((one) => [one.name, JSON.parse(one.valueJson)])),
+    );
   }
 
   /** Submits a command, or a whole config. @throws MosaicError */
   async submit(what: readonly string[] | Json, options: SubmitOptions = {}): Promise<Run> {
     const config = Array.isArray(what) ? configOf(what as readonly string[], options) : what;
-    const answer = await this.call("gymgui.trainer.TrainerService/SubmitRun", { configJson: JSON.stringify(config) });
+    const answer = await this.call("gymgui.trainer.TrainerService/SubmitRun", {
+      configJson: JSON.stringify(config),
+    });
     return await this.run(answer.runId as string);
   }
 
-  /** Tries a command with many values of its parameters. A name is taken once. @throws MosaicError */
+  /**
+   * Tries a command with many values of its parameters. A name is taken once. @throws MosaicError
+   */
   async sweep(command: readonly string[], options: SweepOptions): Promise<Sweep> {
     const { grid = {}, points, seeds, metric, maxParallel, name, ...others } = options;
     const [, metricName, goal] = /^(.*?)(?::(max|min))?$/s.exec(metric ?? "")!;
@@ -602,12 +631,18 @@ export class Mosaic {
     return new Sweep(this, filled("SweepData", data));
   }
 
-  /** The path of an artifact on the daemon's host: `RUN:checkpoints/best.pt`, `policy:best`. @throws MosaicError */
+  /**
+   * The path of an artifact on the daemon's host: `RUN:checkpoints/best.pt`, `policy:best`. @throws
+   * MosaicError
+   */
   async artifact(artifact: string): Promise<string> {
     return (await this.call("mosaic.v1.Mosaic/FindArtifact", { artifact })).file as string;
   }
 
-  /** One unary call, such as `call("mosaic.v1.Mosaic/GetRun", { run: "@last" })`: JSON of the API. @throws MosaicError */
+  /**
+   * One unary call, such as `call("mosaic.v1.Mosaic/GetRun", { run: "@last" })`: JSON of the API.
+   * @throws MosaicError
+   */
   async call(method: string, request: Json): Promise<Json> {
     const answer = await this.#post(method, "application/json", JSON.stringify(request));
     const pieces: Uint8Array[] = [];
@@ -622,12 +657,18 @@ export class Mosaic {
     const message = Buffer.from(JSON.stringify(request));
     const head = Buffer.alloc(5);
     head.writeUInt32BE(message.length, 1);
-    const answer = await this.#post(method, "application/connect+json", Buffer.concat([head, message]));
+    const answer = await this.#post(
+      method,
+      "application/connect+json",
+      Buffer.concat([head, message]),
+    );
     let left = Buffer.alloc(0);
     try {
       for await (const piece of answer) {
         left = Buffer.concat([left, piece]);
-        while (answer.statusCode === 200 && left.length >= 5 && left.length >= 5 + left.readUInt32BE(1)) {
+        while (
+          answer.statusCode === 200 && left.length >= 5 && left.length >= 5 + left.readUInt32BE(1)
+        ) {
           const end = 5 + left.readUInt32BE(1);
           const payload = JSON.parse(left.subarray(5, end).toString() || "{}");
           if ((left[0]! & 2) === 0) yield payload;
@@ -644,7 +685,10 @@ export class Mosaic {
   }
 
   #post(method: string, contentType: string, body: string | Uint8Array): Promise<IncomingMessage> {
-    const headers: Record<string, string> = { "content-type": contentType, "connect-protocol-version": "1" };
+    const headers: Record<string, string> = {
+      "content-type": contentType,
+      "connect-protocol-version": "1",
+    };
     if (this.#token !== "") headers.authorization = `Bearer ${this.#token}`;
     const { secure, ...address } = addressOf(this.target, this.#token !== "");
     const options: RequestOptions = {
@@ -669,7 +713,10 @@ export class Mosaic {
       request.on("error", failed);
       request.on("timeout", () => {
         request.destroy(
-          new MosaicError("deadline_exceeded", `${this.target} has not answered in ${this.#timeoutMs} ms`),
+          new MosaicError(
+            "deadline_exceeded",
+            `${this.target} has not answered in ${this.#timeoutMs} ms`,
+          ),
         );
       });
       request.end(body);
@@ -685,7 +732,12 @@ export class Run {
   parameters: Record<string, unknown>;
   #reward: number | null | undefined;
 
-  constructor(mosaic: Mosaic, data: RunData, parameters: Record<string, unknown>, reward?: number | null) {
+  constructor(
+    mosaic: Mosaic,
+    data: RunData,
+    parameters: Record<string, unknown>,
+    reward?: number | null,
+  ) {
     this.#mosaic = mosaic;
     this.data = data;
     this.parameters = parameters;
@@ -722,7 +774,10 @@ export class Run {
     return this.#reward;
   }
 
-  /** Every stored point of the metric, or of all metrics. A NaN is null, and named in `value_text`. @throws MosaicError */
+  /**
+   * Every stored point of the metric, or of all metrics. A NaN is null, and named in `value_text`.
+   * @throws MosaicError
+   */
   async metrics(name?: string): Promise<Point[]> {
     const points = await this.#records<Point>("metrics");
     return name === undefined ? points : points.filter((point) => point.name === name);
@@ -739,13 +794,17 @@ export class Run {
 
   /** Its metrics, each with a summary. @throws MosaicError */
   async series(): Promise<SeriesData[]> {
-    const { series = [] } = await this.#mosaic.call("mosaic.v1.Mosaic/ListSeries", { run: this.id });
+    const { series = [] } = await this.#mosaic.call("mosaic.v1.Mosaic/ListSeries", {
+      run: this.id,
+    });
     return (series as Json[]).map((one) => filled("SeriesData", one));
   }
 
   async #records<T>(kind: string): Promise<T[]> {
     const records: T[] = [];
-    for await (const batch of this.#mosaic.stream("mosaic.v1.Mosaic/StreamTelemetry", { run: this.id, kind })) {
+    for await (
+      const batch of this.#mosaic.stream("mosaic.v1.Mosaic/StreamTelemetry", { run: this.id, kind })
+    ) {
       const lines = Buffer.from((batch.jsonl ?? "") as string, "base64").toString().split("\n");
       for (const line of lines) if (line !== "") records.push(JSON.parse(line));
     }
@@ -759,7 +818,10 @@ export class Run {
     return this;
   }
 
-  /** Until the run has ended. @throws the signal's reason when it aborts, such as that of `AbortSignal.timeout(60_000)` */
+  /**
+   * Until the run has ended. @throws the signal's reason when it aborts, such as that of
+   * `AbortSignal.timeout(60_000)`
+   */
   async wait(signal?: AbortSignal): Promise<this> {
     return await ended(this, () => this.outcome !== "", signal);
   }
@@ -772,7 +834,10 @@ export class Run {
   }
 
   async #changed(method: string): Promise<this> {
-    this.data = filled("RunData", await this.#mosaic.call(`mosaic.v1.Mosaic/${method}`, { run: this.id }));
+    this.data = filled(
+      "RunData",
+      await this.#mosaic.call(`mosaic.v1.Mosaic/${method}`, { run: this.id }),
+    );
     return this;
   }
 }
@@ -804,7 +869,10 @@ export class Sweep {
   }
 
   async refresh(): Promise<this> {
-    this.data = filled("SweepData", await this.#mosaic.call("mosaic.v1.Mosaic/GetSweep", { sweep: this.id }));
+    this.data = filled(
+      "SweepData",
+      await this.#mosaic.call("mosaic.v1.Mosaic/GetSweep", { sweep: this.id }),
+    );
     return this;
   }
 
@@ -815,7 +883,10 @@ export class Sweep {
 
   async cancel(): Promise<this> {
     const request = { sweep: this.id, action: "cancel" };
-    this.data = filled("SweepData", await this.#mosaic.call("mosaic.v1.Mosaic/ChangeSweep", request));
+    this.data = filled(
+      "SweepData",
+      await this.#mosaic.call("mosaic.v1.Mosaic/ChangeSweep", request),
+    );
     return this;
   }
 }
@@ -882,12 +953,18 @@ function addressOf(target: string, hasToken: boolean): { socketPath: string; sec
   const text = target.includes("://") ? target : `http://${target}`;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol) || !/:\d+\/?$/.test(text)) {
-    throw new MosaicError("invalid_argument", `"${target}" is not an address; use HOST:PORT or unix:PATH`);
+    throw new MosaicError(
+      "invalid_argument",
+      `"${target}" is not an address; use HOST:PORT or unix:PATH`,
+    );
   }
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const secure = url.protocol === "https:";
   if (hasToken && !secure && !["localhost", "127.0.0.1", "::1"].includes(host)) {
-    throw new MosaicError("failed_precondition", `a token is not sent unencrypted to ${target}: use https://`);
+    throw new MosaicError(
+      "failed_precondition",
+      `a token is not sent unencrypted to ${target}: use https://`,
+    );
   }
   return { host, port: url.port || (secure ? "443" : "80"), secure };
 }
@@ -913,7 +990,10 @@ function refusal(text: string, status: number | undefined): MosaicError {
   } catch {
     // Not mosaic's: below.
   }
-  return new MosaicError("unavailable", `the answer of status ${status} is not mosaic's: ${text.slice(0, 200)}`);
+  return new MosaicError(
+    "unavailable",
+    `the answer of status ${status} is not mosaic's: ${text.slice(0, 200)}`,
+  );
 }
 
 /** As `mosaic run` makes it. */

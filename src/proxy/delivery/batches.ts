@@ -2,7 +2,11 @@
 import { messageOf } from "../../base/errors.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
+import type {
+  EpisodeRecord,
+  StepRecord,
+  WorkerEventRecord,
+} from "../../gen/records/record_types.ts";
 import { StepColumnsBuilder } from "../../gen/records/step_columns.ts";
 import { numberText } from "../../records/step_block.ts";
 import { TextColumn } from "../../records/text_column.ts";
@@ -23,7 +27,8 @@ import { recordsOf, TextRecords } from "../../readers/text/text_records.ts";
 /** A message may have 64 MiB; the rest is for what surrounds the records. */
 const MAX_RECORD_BYTES = 63 << 20;
 /**
- * A longer unfinished table is not waited for. Less than the least size of a chunk, so that reading always makes progress.
+ * A longer unfinished table is not waited for. Less than the least size of a chunk, so that reading
+ * always makes progress.
  */
 const MAX_HELD_BYTES = 32 << 10;
 const SAMPLES = 3;
@@ -31,8 +36,8 @@ const SAMPLE_LENGTH = 200;
 
 export interface BuiltBatch {
   /**
-   * Where the next batch begins: the end of the chunk, or the beginning of an unfinished table. So any proxy can read each
-   * batch on its own.
+   * Where the next batch begins: the end of the chunk, or the beginning of an unfinished table. So
+   * any proxy can read each batch on its own.
    */
   to: number;
   lines: number;
@@ -67,11 +72,21 @@ export interface BatchReading {
   seen?: Set<TextDialect>;
 }
 
-/** @param more what may follow the chunk: nothing, or bytes that are written already and later ones. */
+/**
+ * @param more what may follow the chunk: nothing, or bytes that are written already and later ones.
+ */
 export function buildBatch(
   chunk: JournalChunk,
-  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "", timeAt, seen, progress }:
-    BatchReading,
+  {
+    context,
+    check,
+    textOff = [],
+    maxRecordBytes = MAX_RECORD_BYTES,
+    sealedForm = "",
+    timeAt,
+    seen,
+    progress,
+  }: BatchReading,
   more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
   const columns = new StepColumnsBuilder(() => new TextColumn());
@@ -84,24 +99,35 @@ export function buildBatch(
   let otherLines = 0;
   let malformedLines = chunk.overlong;
   if (chunk.overlong > 0) {
-    malformedSamples.push(`a line of ${chunk.to - chunk.from} bytes or more is too long and left out`);
+    malformedSamples.push(
+      `a line of ${chunk.to - chunk.from} bytes or more is too long and left out`,
+    );
   }
 
   if (chunk.passedOver !== undefined) {
     malformedLines++;
     malformedSamples.push(
-      sample(`a line of ${chunk.to - chunk.from} bytes at ${chunk.from} is left out: ${chunk.passedOver}`),
+      sample(
+        `a line of ${
+          chunk.to - chunk.from
+        } bytes at ${chunk.from} is left out: ${chunk.passedOver}`,
+      ),
     );
   }
 
   if (chunk.lost !== undefined) {
     const { from, lost: { why, bytes } } = chunk;
-    events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes, reason: why }), tsNs: "" });
+    events.push({
+      kind: "journal_lost",
+      dataJson: JSON.stringify({ from, bytes, reason: why }),
+      tsNs: "",
+    });
   }
 
   let framed: BuiltBatch["framed"];
   const unread = new UnreadLines();
-  // If the first line is not late, none is; a late one gets the time of the journal's growth, unless it tells its own.
+  // If the first line is not late, none is; a late one gets the time of the journal's growth,
+  // unless it tells its own.
   const isLate = timeAt !== undefined && timeAt(chunk.from + 1) !== "";
   let writtenAt = "";
   const violated = (kind: string, rules: readonly string[], lines: Lines, i: number) => {
@@ -151,7 +177,12 @@ export function buildBatch(
       }
       if (seen?.has(fields.dialect) === false && fields.scalars.length > 0) {
         seen.add(fields.dialect);
-        const data = { source: "stdout", format: fields.dialect, label: "stdout", line: sample(lines.line(i).trim()) };
+        const data = {
+          source: "stdout",
+          format: fields.dialect,
+          label: "stdout",
+          line: sample(lines.line(i).trim()),
+        };
         events.push({ kind: "source_observed", dataJson: JSON.stringify(data), tsNs: "" });
       }
       const records = recordsOf(fields, context);
@@ -187,7 +218,9 @@ export function buildBatch(
           return take(apart, new TextRecords(apart, textOff, progress));
         }
         malformedLines++;
-        if (malformedSamples.length < SAMPLES) malformedSamples.push(sample(`${parsed.why}: ${lines.line(i)}`));
+        if (malformedSamples.length < SAMPLES) {
+          malformedSamples.push(sample(`${parsed.why}: ${lines.line(i)}`));
+        }
       }
     }
   };
@@ -202,8 +235,12 @@ export function buildBatch(
   const text = new TextRecords(lines, textOff, progress);
   take(lines, text);
   const part = progress?.take();
-  if (part !== undefined) events.push({ kind: PROGRESS_KIND, dataJson: JSON.stringify({ part }), tsNs: "" });
-  for (const one of unread.of("stdout")) events.push({ kind: NOT_READ, dataJson: JSON.stringify(one), tsNs: "" });
+  if (part !== undefined) {
+    events.push({ kind: PROGRESS_KIND, dataJson: JSON.stringify({ part }), tsNs: "" });
+  }
+  for (const one of unread.of("stdout")) {
+    events.push({ kind: NOT_READ, dataJson: JSON.stringify(one), tsNs: "" });
+  }
 
   let to = chunk.to;
   const openAt = lines.length - text.openLines;
@@ -254,7 +291,9 @@ export function buildBatch(
 export function sealedMessage({ n, labels, block, info, clamped }: Sealed) {
   const { crc, fromNs, toNs, unitNs, cells, hot, raw, body } = block;
   // As in `hot`: JSON has no text for some numbers.
-  const texts = cells.map((cell) => typeof cell === "number" ? numberText(cell) : JSON.stringify(cell));
+  const texts = cells.map((cell) =>
+    typeof cell === "number" ? numberText(cell) : JSON.stringify(cell)
+  );
   const head = `["${fromNs}","${toNs}",${unitNs},[${texts}]]`;
   return { n, crc, head, hot, raw, body, ...labels, info, clamped };
 }

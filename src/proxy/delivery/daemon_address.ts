@@ -1,4 +1,7 @@
-/** The daemon's address: a restarted daemon may listen elsewhere, and writes its address to its daemon.json. */
+/**
+ * The daemon's address: a restarted daemon may listen elsewhere, and writes its address to its
+ * daemon.json.
+ */
 import { dialable } from "../../wire/address/dialable.ts";
 import { readTextIfThere } from "../../os/files/files.ts";
 
@@ -26,14 +29,18 @@ export class DaemonAddress {
   }
 
   /**
-   * Whether the daemon at this address is the run's own. Another daemon may have the port of one that has ended; it does not
-   * know the run, and must not end it. Without a daemon.json this cannot be checked.
+   * Whether the daemon at this address is the run's own. Another daemon may have the port of one
+   * that has ended; it does not know the run, and must not end it. Without a daemon.json this
+   * cannot be checked.
    */
   isAnnounced(): boolean {
     return this.#daemonJson === "" || this.#announced() === this.#current;
   }
 
-  /** Whether a daemon has written daemon.json since the last refresh: it does so when it can be reached. */
+  /**
+   * Whether a daemon has written daemon.json since the last refresh: it does so when it can be
+   * reached.
+   */
   isAnnouncedAnew(): boolean {
     const written = this.#written();
     return written !== undefined && written !== this.#read;
@@ -52,7 +59,9 @@ export class DaemonAddress {
   #announced(): string | undefined {
     if (this.#daemonJson === "") return undefined;
     try {
-      const { socket, http, advertise } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as Record<
+      const { socket, http, advertise } = JSON.parse(
+        readTextIfThere(this.#daemonJson) ?? "",
+      ) as Record<
         string,
         unknown
       >;

@@ -1,4 +1,7 @@
-/** Performs the proxy's effects on the connection to the daemon and on the journal. Results come back as events. */
+/**
+ * Performs the proxy's effects on the connection to the daemon and on the journal. Results come
+ * back as events.
+ */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { DaemonMessage, HelloSchema, Observed } from "../../gen/mosaic/v1/ingest_pb.ts";
@@ -23,7 +26,11 @@ type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: stri
 /** Modules that are loaded only after the worker was started, while it starts up. */
 export interface DeliveryParts {
   open: (target: string) => IngestStream;
-  buildBatch: (chunk: JournalChunk, sealedForm: string, more: Parameters<typeof buildBatch>[2]) => BuiltBatch;
+  buildBatch: (
+    chunk: JournalChunk,
+    sealedForm: string,
+    more: Parameters<typeof buildBatch>[2],
+  ) => BuiltBatch;
 }
 
 export interface DeliveryPlan {
@@ -80,7 +87,8 @@ export class Delivery implements Receiver {
     this.#log = log;
   }
 
-  // ------------------------------------------------------------------------------------------------- the connection
+  // -------------------------------------------------------------------------------------------------
+  // the connection
 
   async connect(): Promise<void> {
     clearInterval(this.#announcements);
@@ -161,8 +169,15 @@ export class Delivery implements Receiver {
     switch (message.case) {
       case "hello": {
         const { pid, identity } = message.leader ?? { pid: 0, identity: "" };
-        const worker = { workerPid: BigInt(pid), workerIdentity: identity, startsWorker: message.startsWorker };
-        return { case: "hello", value: { ...this.#plan.hello, ...worker, protocol: INGEST_PROTOCOL } };
+        const worker = {
+          workerPid: BigInt(pid),
+          workerIdentity: identity,
+          startsWorker: message.startsWorker,
+        };
+        return {
+          case: "hello",
+          value: { ...this.#plan.hello, ...worker, protocol: INGEST_PROTOCOL },
+        };
       }
       case "worker_started": {
         const { pid, identity } = message.leader;
@@ -190,7 +205,8 @@ export class Delivery implements Receiver {
     }
   }
 
-  // ------------------------------------------------------------------------------------------------- the journal
+  // -------------------------------------------------------------------------------------------------
+  // the journal
 
   seek(source: SourceId, position: number): void {
     if (source === "stdout") return this.#journal.seek(position);
@@ -244,9 +260,20 @@ export class Delivery implements Receiver {
         return this.#queue.put({ tag: "caught_up", source: "uploads", final });
       }
       const to = this.#uploaded += chunk.bytes;
-      this.#parts!.transport.send({ case: "filePiece", value: { ...chunk.message, position: BigInt(to) } });
+      this.#parts!.transport.send({
+        case: "filePiece",
+        value: { ...chunk.message, position: BigInt(to) },
+      });
       const { bytes } = chunk;
-      this.#queue.put({ tag: "batch_sent", source: "uploads", to, lines: 0, bytes, steps: 0, eventKinds: [] });
+      this.#queue.put({
+        tag: "batch_sent",
+        source: "uploads",
+        to,
+        lines: 0,
+        bytes,
+        steps: 0,
+        eventKinds: [],
+      });
     } catch (error) {
       if (closings !== this.#closings) return;
       this.#unreadable(error);
@@ -255,7 +282,12 @@ export class Delivery implements Receiver {
 
   /** What cannot be read now is read again over the next connection. */
   #unreadable(error: unknown): void {
-    const failure: Failure = { code: undefined, message: messageOf(error), announced: false, unreadable: true };
+    const failure: Failure = {
+      code: undefined,
+      message: messageOf(error),
+      announced: false,
+      unreadable: true,
+    };
     this.#queue.put({ tag: "disconnected", failure });
   }
 
@@ -269,8 +301,19 @@ export class Delivery implements Receiver {
     const message = why === undefined ? batch.message : passedOver(batch.message, why);
     this.#suspects.sending({ source: "files", name, at, to: at });
     const to = this.#filesSent += bytes;
-    this.#parts!.transport.send({ case: "sourceBatch", value: { ...message, position: BigInt(to) } });
-    this.#queue.put({ tag: "batch_sent", source: "files", to, lines: 0, bytes, steps: 0, eventKinds: [] });
+    this.#parts!.transport.send({
+      case: "sourceBatch",
+      value: { ...message, position: BigInt(to) },
+    });
+    this.#queue.put({
+      tag: "batch_sent",
+      source: "files",
+      to,
+      lines: 0,
+      bytes,
+      steps: 0,
+      eventKinds: [],
+    });
   }
 
   #sendBatch(most: number, final: boolean): void {
@@ -281,7 +324,9 @@ export class Delivery implements Receiver {
     const { from } = chunk;
     const why = this.#suspects.passes("stdout", "", from);
     this.#suspects.sending({ source: "stdout", name: "", at: from, to: chunk.to });
-    if (why !== undefined) this.#log.warn({ from, to: chunk.to, error: why }, "a line is passed over");
+    if (why !== undefined) {
+      this.#log.warn({ from, to: chunk.to, error: why }, "a line is passed over");
+    }
     let built: BuiltBatch;
     try {
       built = buildBatch(
@@ -296,7 +341,9 @@ export class Delivery implements Receiver {
     const { message, steps, eventKinds, to, lines, framed } = built;
     if (to < chunk.to) this.#journal.giveBack(to);
     // All of it is the beginning of an unfinished table.
-    if (to === from && chunk.to > from) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
+    if (to === from && chunk.to > from) {
+      return this.#queue.put({ tag: "caught_up", source: "stdout", final });
+    }
     if (framed !== undefined) this.#plan.show?.(framed);
     transport.send({ case: "batch", value: { ...message, journalSize: this.#journalSize() } });
     this.#queue.put({
@@ -317,10 +364,15 @@ export class Delivery implements Receiver {
 
 /** Says in the place of a file's records that they are left out. */
 function passedOver({ cursor }: SourceBatchInit, error: string): SourceBatchInit {
-  const detail = `some of its records are left out, because the daemon did not take them twice: ${error}`;
+  const detail =
+    `some of its records are left out, because the daemon did not take them twice: ${error}`;
   const data = { source: cursor?.name ?? "", problem: "corrupt", at: 0, bytes: 0, detail };
   const events = [{ kind: "source_problem", dataJson: JSON.stringify(data), tsNs: "" }];
-  return { cursor, episodesJson: new Uint8Array(0), eventsJson: new TextEncoder().encode(JSON.stringify(events)) };
+  return {
+    cursor,
+    episodesJson: new Uint8Array(0),
+    eventsJson: new TextEncoder().encode(JSON.stringify(events)),
+  };
 }
 
 function observedOf(observed: Observed | undefined): Parameters<FileSources["restore"]>[0] {
@@ -340,7 +392,15 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
       const { journalPosition, windowBytes, control, worker } = message.value;
       const positions = { stdout: Number(journalPosition), files: 0, uploads: 0 };
       const uploads = message.value.files !== undefined;
-      return { tag: "welcomed", target, positions, windowBytes: Number(windowBytes), control, uploads, worker };
+      return {
+        tag: "welcomed",
+        target,
+        positions,
+        windowBytes: Number(windowBytes),
+        control,
+        uploads,
+        worker,
+      };
     }
     case "ack": {
       const { position, windowBytes, storeFull } = message.value;
@@ -353,9 +413,19 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
       };
     }
     case "sourceAck":
-      return { tag: "acknowledged", source: "files", position: Number(message.value.position), windowBytes: 0 };
+      return {
+        tag: "acknowledged",
+        source: "files",
+        position: Number(message.value.position),
+        windowBytes: 0,
+      };
     case "fileAck":
-      return { tag: "acknowledged", source: "uploads", position: Number(message.value.position), windowBytes: 0 };
+      return {
+        tag: "acknowledged",
+        source: "uploads",
+        position: Number(message.value.position),
+        windowBytes: 0,
+      };
     case "heartbeatAck":
       return { tag: "heartbeat_answered" };
     case "observed":

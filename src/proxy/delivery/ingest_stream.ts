@@ -1,5 +1,9 @@
 /** The stream to the daemon. */
-import { type DaemonMessageSchema, Ingest, type ProxyMessageSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
+import {
+  type DaemonMessageSchema,
+  Ingest,
+  type ProxyMessageSchema,
+} from "../../gen/mosaic/v1/ingest_pb.ts";
 import type { DialOptions } from "../../wire/address/dial.ts";
 import { type SocketStream, socketStream } from "../../wire/client/socket_stream.ts";
 

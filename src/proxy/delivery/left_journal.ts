@@ -39,9 +39,13 @@ export function journalEnd(files: RunFiles, attempt: number): number {
 }
 
 export function unfilled(runId: string, why: string): MosaicError {
-  return new MosaicError("failed_precondition", `the telemetry of run ${runId} cannot be filled from its log: ${why}`, {
-    hint: "What is stored stays as it is.",
-  });
+  return new MosaicError(
+    "failed_precondition",
+    `the telemetry of run ${runId} cannot be filled from its log: ${why}`,
+    {
+      hint: "What is stored stays as it is.",
+    },
+  );
 }
 
 /** As in the daemon, an event replaces records that the store refuses for their content. */
@@ -55,7 +59,9 @@ export function storeBatch(
   for (const one of [batch, ...lesserBatches(batch, "its content is refused")]) {
     try {
       const result = store.ingest(runId, attempt, one);
-      if (result.type === "gap") throw unfilled(runId, `attempt ${attempt} is stored up to ${result.position} only`);
+      if (result.type === "gap") {
+        throw unfilled(runId, `attempt ${attempt} is stored up to ${result.position} only`);
+      }
       return;
     } catch (error) {
       if (!refusesContent(error)) throw error;
@@ -66,8 +72,8 @@ export function storeBatch(
 }
 
 /**
- * The records of an attempt's log from a position up to its known end: the worker of a live attempt may still write, and
- * each reading of one repair must see the same records.
+ * The records of an attempt's log from a position up to its known end: the worker of a live attempt
+ * may still write, and each reading of one repair must see the same records.
  */
 export function* journalBatches(
   store: Pick<TelemetryReader, "read">,
@@ -110,7 +116,11 @@ export function* journalBatches(
           `it is thinned, so it has the text of its steps only where they are stored (${torn})`,
         );
       }
-      const built = buildBatch(chunk, reading, final ? { final } : { final, written: journal.size() });
+      const built = buildBatch(
+        chunk,
+        reading,
+        final ? { final } : { final, written: journal.size() },
+      );
       if (built.to < chunk.to) journal.giveBack(built.to);
       // All of it is the beginning of an unfinished table.
       if (built.to === chunk.from && chunk.to > chunk.from) return;
@@ -130,7 +140,9 @@ function batchOf({ message }: BuiltBatch): ReadBatch {
     events: parsed(message.eventsJson, []),
     otherLines: Number(message.otherLines),
     malformedLines: Number(message.malformedLines),
-    violations: Object.fromEntries(Object.entries(message.violations ?? {}).map(([rule, n]) => [rule, Number(n)])),
+    violations: Object.fromEntries(
+      Object.entries(message.violations ?? {}).map(([rule, n]) => [rule, Number(n)]),
+    ),
   };
 }
 

@@ -1,6 +1,7 @@
 /**
- * `mosaic proxy --read-files`: reads files that somebody has named while the run ran or after its end, and prints what is not
- * stored, for the daemon, which has no permission to read them itself. A line is `{file}`, `{batch}` or `{more: true}`.
+ * `mosaic proxy --read-files`: reads files that somebody has named while the run ran or after its
+ * end, and prints what is not stored, for the daemon, which has no permission to read them itself.
+ * A line is `{file}`, `{batch}` or `{more: true}`.
  */
 import { createLogger } from "../../base/log.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -29,15 +30,26 @@ export interface NamedFiles {
 /** What is printed. */
 export interface NamedLine {
   file?: NamedFile;
-  batch?: { cursor: SourceCursor; path: string; count: number; episodes: EpisodeRecord[]; events: WorkerEventRecord[] };
+  batch?: {
+    cursor: SourceCursor;
+    path: string;
+    count: number;
+    episodes: EpisodeRecord[];
+    events: WorkerEventRecord[];
+  };
   /** There is more content. */
   more?: true;
 }
 
 /** @throws MosaicError `failed_precondition` if the daemon has named no files */
-export function printNamedFiles({ attempt, agentId, workerId }: ProxyArguments, { files, start }: StartPlan): void {
+export function printNamedFiles(
+  { attempt, agentId, workerId }: ProxyArguments,
+  { files, start }: StartPlan,
+): void {
   const text = readRecordInProxy(files.namedFiles);
-  if (text === undefined) throw new MosaicError("failed_precondition", `${files.namedFiles} is missing`);
+  if (text === undefined) {
+    throw new MosaicError("failed_precondition", `${files.namedFiles} is missing`);
+  }
   const { globs, cursors, lists } = JSON.parse(text) as NamedFiles;
   const sources = new FileSources({
     ...{ files, attempt, since: 1, endedAt: Date.now() },
@@ -62,7 +74,12 @@ export function printNamedFiles({ attempt, agentId, workerId }: ProxyArguments, 
     printed += print({
       batch: {
         cursor: { name, label, state, serial: Number(serial) },
-        ...{ path: one.path, count: one.count, episodes: parsed(episodesJson, []), events: parsed(eventsJson, []) },
+        ...{
+          path: one.path,
+          count: one.count,
+          episodes: parsed(episodesJson, []),
+          events: parsed(eventsJson, []),
+        },
       },
     });
   }

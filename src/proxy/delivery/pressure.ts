@@ -27,7 +27,8 @@ export class Pressure {
 
   /**
    * @param acknowledged bytes of the journal that are stored
-   * @param holds whether the worker is held for this reason: it continues only when there is a little more than the minimum
+   * @param holds whether the worker is held for this reason: it continues only when there is a
+   * little more than the minimum
    */
   measure(acknowledged: number, holds: (why: Hold) => boolean): Event[] {
     try {
@@ -48,14 +49,18 @@ export class Pressure {
   }
 
   /**
-   * The daemon has checked free space just before the start, and checking loads a Node module, which takes as long as the
-   * rest of the start. So for a worker that writes little, the first check comes later, when others that start at the same
-   * time have started.
+   * The daemon has checked free space just before the start, and checking loads a Node module,
+   * which takes as long as the rest of the start. So for a worker that writes little, the first
+   * check comes later, when others that start at the same time have started.
    */
   #freeSpace(held: boolean): Event[] {
     const early = performance.now() < this.#startedAt + FREE_SPACE_AFTER_MS;
     if (early && this.#journal.size() < FREE_SPACE_AFTER_BYTES) return [];
     const space = this.#space.poll(this.#directory, held);
-    return [{ tag: "free_space_measured", enough: space.enough, text: freeSpaceText(this.#directory, space) }];
+    return [{
+      tag: "free_space_measured",
+      enough: space.enough,
+      text: freeSpaceText(this.#directory, space),
+    }];
   }
 }

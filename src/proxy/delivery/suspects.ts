@@ -1,7 +1,8 @@
 /**
- * Finds the record that ends one connection after the other: what was sent first of all that the daemon has not stored when
- * it welcomes the proxy again. After two such ends a record is passed over, so that none stops its run for ever. Lines of the
- * journal travel together: those of a suspected batch are sent one by one before any is passed over.
+ * Finds the record that ends one connection after the other: what was sent first of all that the
+ * daemon has not stored when it welcomes the proxy again. After two such ends a record is passed
+ * over, so that none stops its run for ever. Lines of the journal travel together: those of a
+ * suspected batch are sent one by one before any is passed over.
  */
 import type { ErrorCode } from "../../base/errors.ts";
 
@@ -32,9 +33,13 @@ export class Suspects {
     this.#sent.push(one);
   }
 
-  /** The connection ends because of something that was sent or read: with an answer of this code, or with an own error. */
+  /**
+   * The connection ends because of something that was sent or read: with an answer of this code, or
+   * with an own error.
+   */
   failed(why: string, code?: ErrorCode): void {
-    // Any other answer says nothing about what was sent: a daemon without space, a run that has ended, a token.
+    // Any other answer says nothing about what was sent: a daemon without space, a run that has
+    // ended, a token.
     if (code === undefined || code === "internal" || code === "invalid_argument") this.#why = why;
   }
 
@@ -46,7 +51,8 @@ export class Suspects {
     this.#why = undefined;
     if (why === undefined || first === undefined) return;
     const { source, name, at } = first;
-    const isSame = this.#first?.source === source && this.#first.name === name && this.#first.at === at;
+    const isSame = this.#first?.source === source && this.#first.name === name &&
+      this.#first.at === at;
     this.#failures = isSame ? this.#failures + 1 : 1;
     this.#first = first;
     if (source === "stdout" && this.#failures >= MOST_FAILURES && at >= this.#aloneTo) {

@@ -3,7 +3,10 @@ import type { DaemonMessage } from "../../gen/mosaic/v1/ingest_pb.ts";
 import type { ProxyMessageInit } from "../../wire/ingest_protocol.ts";
 import type { IngestStream } from "./ingest_stream.ts";
 
-/** One connection at a time. A `Receiver` gets the results of a call, and none of a closed connection. */
+/**
+ * One connection at a time. A `Receiver` gets the results of a call, and none of a closed
+ * connection.
+ */
 export interface Transport {
   connect(target: string): void;
   send(message: ProxyMessageInit): void;
@@ -18,7 +21,10 @@ export interface Receiver {
   disconnected(error: unknown): void;
 }
 
-/** Connections by the ingest stream, a new one each time: a connection that has stopped delivering never recovers. */
+/**
+ * Connections by the ingest stream, a new one each time: a connection that has stopped delivering
+ * never recovers.
+ */
 export class StreamTransport implements Transport {
   readonly #open: (target: string) => IngestStream;
   readonly #receiver: Receiver;

@@ -1,4 +1,7 @@
-/** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
+/**
+ * The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`,
+ * `--worker-id`, `--`) keep their meaning.
+ */
 import { withoutTrailingSlashes } from "../../base/text/trailing_slashes.ts";
 import { DEFAULT_HTTP, HTTP_PORT } from "../../base/agreed.ts";
 import { parseTarget } from "../../wire/address/target.ts";
@@ -35,8 +38,8 @@ export interface ProxyArguments {
 }
 
 /**
- * Within 80 columns, in the style of the other commands' help. That help comes from a library whose loading would delay
- * every worker.
+ * Within 80 columns, in the style of the other commands' help. That help comes from a library whose
+ * loading would delay every worker.
  */
 export const PROXY_USAGE = `Usage: mosaic proxy --run-id RUN [options] -- COMMAND [ARGUMENT...]
 
@@ -117,13 +120,18 @@ const WITH_VALUE = [
 ] as const;
 const FLAGS = ["attach", "read-files", "mirror"] as const;
 
-type Options = Partial<Record<typeof WITH_VALUE[number], string> & Record<typeof FLAGS[number], boolean>>;
+type Options = Partial<
+  Record<typeof WITH_VALUE[number], string> & Record<typeof FLAGS[number], boolean>
+>;
 
 function invalid(message: string): MosaicError {
   return new MosaicError("invalid_argument", message, { hint: 'See "mosaic proxy --help".' });
 }
 
-/** Parses `--name VALUE`, `--name=VALUE` and `--flag` by hand: loading Node's parser takes longer than all of this. */
+/**
+ * Parses `--name VALUE`, `--name=VALUE` and `--flag` by hand: loading Node's parser takes longer
+ * than all of this.
+ */
 function readOptions(words: readonly string[]): Options {
   const options: Options = {};
   for (let at = 0; at < words.length; at++) {
@@ -158,7 +166,9 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
   const values = readOptions(split < 0 ? args : args.slice(0, split));
   const attach = values.attach ?? false;
   const readFiles = values["read-files"] ?? false;
-  if (!attach && !readFiles && command.length === 0) throw invalid("there is no command after --: what is the worker?");
+  if (!attach && !readFiles && command.length === 0) {
+    throw invalid("there is no command after --: what is the worker?");
+  }
   if (!values["run-id"]) throw invalid("--run-id is missing: a proxy belongs to one run");
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(values["run-id"])) {
     throw invalid(`--run-id ${values["run-id"]} is no run id`);
@@ -181,7 +191,9 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
     readFiles,
     heartbeatIntervalS: positive("--heartbeat-interval", values["heartbeat-interval"]),
     maxBacklogBytes: bytesOf("--max-backlog", values["max-backlog"]),
-    daemonWaitS: values["daemon-wait"] === "0" ? 0 : positive("--daemon-wait", values["daemon-wait"]) ?? DAEMON_WAIT_S,
+    daemonWaitS: values["daemon-wait"] === "0"
+      ? 0
+      : positive("--daemon-wait", values["daemon-wait"]) ?? DAEMON_WAIT_S,
     tokenFile: values["token-file"],
     tlsCaFile: values["tls-ca"],
     tlsServerName: values["tls-server-name"],
@@ -209,6 +221,8 @@ function bytesOf(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const m = /^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$/i.exec(text.trim());
   const value = m === null ? NaN : Math.round(Number(m[1]) * UNITS[m[2]!.toLowerCase()]!);
-  if (!(value > 0)) throw invalid(`${option} ${text}: bytes above 0 are needed, such as 10GiB or 500M`);
+  if (!(value > 0)) {
+    throw invalid(`${option} ${text}: bytes above 0 are needed, such as 10GiB or 500M`);
+  }
   return value;
 }

@@ -1,6 +1,7 @@
 /**
- * Looks at the worker's code and packages when it has just been started, with its rights, and tells the daemon. All of it is
- * beside the run: it has a time limit, and a failure is a line of proxy.log.
+ * Looks at the worker's code and packages when it has just been started, with its rights, and tells
+ * the daemon. All of it is beside the run: it has a time limit, and a failure is a line of
+ * proxy.log.
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -40,7 +41,12 @@ export async function recordCode(of: AttemptsCode): Promise<void> {
       env: scriptEnv,
       cwd,
     });
-    return runProgram(["/bin/sh", ...args], { env: options.env, cwd: options.cwd, limitMs: LOOK_MS, group: true });
+    return runProgram(["/bin/sh", ...args], {
+      env: options.env,
+      cwd: options.cwd,
+      limitMs: LOOK_MS,
+      group: true,
+    });
   });
   if (!tellsSomething(found)) return;
   const { code, environment, diff } = found;
@@ -56,9 +62,13 @@ export async function recordCode(of: AttemptsCode): Promise<void> {
     const client = new MosaicClient(target, { token, tls, serverName });
     try {
       await client.unary(Ingest.method.reportCode, message);
-      return log.debug({ files: code.git?.files.length ?? 0, packages: environment.packages.length }, "code recorded");
+      return log.debug({
+        files: code.git?.files.length ?? 0,
+        packages: environment.packages.length,
+      }, "code recorded");
     } catch (error) {
-      const again = error instanceof MosaicError && ["unavailable", "deadline_exceeded"].includes(error.code);
+      const again = error instanceof MosaicError &&
+        ["unavailable", "deadline_exceeded"].includes(error.code);
       if (!again || tries >= TRIES) throw error;
       log.debug({ error: messageOf(error) }, "sending the record of the code again");
     } finally {

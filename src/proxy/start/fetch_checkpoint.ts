@@ -1,6 +1,7 @@
 /**
- * Fetches the checkpoint that an attempt resumes from, on a host that shares no disk with the daemon: before the worker is
- * started, in chunks, continuing what is there already. A file gets its name when it is complete and its checksum is right.
+ * Fetches the checkpoint that an attempt resumes from, on a host that shares no disk with the
+ * daemon: before the worker is started, in chunks, continuing what is there already. A file gets
+ * its name when it is complete and its checksum is right.
  */
 import { createHash, type Hash } from "node:crypto";
 import { MosaicClient } from "../../wire/client/client.ts";
@@ -39,7 +40,9 @@ export interface Fetching {
   log: Logger;
 }
 
-/** @throws MosaicError the daemon's error if it does not have the checkpoint, or why nothing arrived */
+/**
+ * @throws MosaicError the daemon's error if it does not have the checkpoint, or why nothing arrived
+ */
 export async function fetchCheckpoint(fetching: Fetching): Promise<void> {
   const { runId, attempt, directory, patienceMs, signal, log } = fetching;
   const had = new Map<string, number>();
@@ -50,7 +53,9 @@ export async function fetchCheckpoint(fetching: Fetching): Promise<void> {
     let file: Incoming | undefined;
     try {
       const have = [...had].map(([path, size]) => ({ path, bytes: BigInt(size) }));
-      for await (const chunk of client.stream(Ingest.method.fetch, { runId, attempt, have }, signal)) {
+      for await (
+        const chunk of client.stream(Ingest.method.fetch, { runId, attempt, have }, signal)
+      ) {
         if (file?.path !== chunk.path) {
           file?.close();
           file = new Incoming(directory, chunk);
@@ -93,7 +98,10 @@ class Incoming {
   constructor(directory: string, { path, offset }: FilePiece) {
     const parts = path.split("/");
     if (parts.some((part) => part === "" || part === "." || part === "..") || path.includes("\0")) {
-      throw new MosaicError("failed_precondition", `the daemon names a file of the checkpoint ${JSON.stringify(path)}`);
+      throw new MosaicError(
+        "failed_precondition",
+        `the daemon names a file of the checkpoint ${JSON.stringify(path)}`,
+      );
     }
     // `directory` is in the run's control directory.
     this.#own = ownIn(parentOf(parentOf(directory)));
@@ -104,17 +112,26 @@ class Incoming {
     this.#file = openFile(this.#place + PART, this.#own);
     this.#file.truncateSync(Number(offset));
     const buffer = new Uint8Array(CHUNK_BYTES);
-    for (let read = this.#file.readSync(buffer); read !== null; read = this.#file.readSync(buffer)) {
+    for (
+      let read = this.#file.readSync(buffer);
+      read !== null;
+      read = this.#file.readSync(buffer)
+    ) {
       this.#hash.update(buffer.subarray(0, read));
       this.#size += read;
     }
   }
 
-  /** @returns the length to report as present if the connection breaks now. @throws for an invalid chunk */
+  /**
+   * @returns the length to report as present if the connection breaks now. @throws for an invalid
+   * chunk
+   */
   async take({ data, crc, offset, size, sha256 }: FilePiece): Promise<number> {
     // The last chunk is sent also if all bytes are present but were never checked.
     const skip = this.#size - Number(offset);
-    if (skip < 0 || skip > data.length || crc32c(data) !== crc) throw new Error(`a chunk of ${this.path} is damaged`);
+    if (skip < 0 || skip > data.length || crc32c(data) !== crc) {
+      throw new Error(`a chunk of ${this.path} is damaged`);
+    }
     const fresh = data.subarray(skip);
     for (let done = 0; done < fresh.length;) done += await this.#file.write(fresh.subarray(done));
     this.#hash.update(fresh);

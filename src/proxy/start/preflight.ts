@@ -1,7 +1,7 @@
 /**
- * Checks before anything expensive starts (`metadata.preflight`), on the worker's host: by the daemon on its own, by the
- * proxy on a node. Each failed check gives a sentence that says what is wrong and what to do; the run is faulted with
- * `preflight: ` and these sentences.
+ * Checks before anything expensive starts (`metadata.preflight`), on the worker's host: by the
+ * daemon on its own, by the proxy on a node. Each failed check gives a sentence that says what is
+ * wrong and what to do; the run is faulted with `preflight: ` and these sentences.
  */
 import { messageOf } from "../../base/errors.ts";
 import { isShortage } from "../../os/processes/shortage.ts";
@@ -33,7 +33,9 @@ export interface PreflightContext {
   fileTimeoutMs?: number;
 }
 
-/** Prefix of the failure reason, and of the error of a worker that a proxy therefore does not start. */
+/**
+ * Prefix of the failure reason, and of the error of a worker that a proxy therefore does not start.
+ */
 export const PREFLIGHT = "preflight: ";
 
 const MODULE_TIMEOUT_MS = 120_000;
@@ -42,8 +44,14 @@ const LOOK_TIMEOUT_MS = 10_000;
 const FILE_TIMEOUT_MS = 600_000;
 const MIB = 1024 * 1024;
 
-/** The failures, in the order files, modules, disk, GPU; empty if the run may start. @throws temporary trouble */
-export async function preflight(checks: PreflightChecks, context: PreflightContext): Promise<string[]> {
+/**
+ * The failures, in the order files, modules, disk, GPU; empty if the run may start. @throws
+ * temporary trouble
+ */
+export async function preflight(
+  checks: PreflightChecks,
+  context: PreflightContext,
+): Promise<string[]> {
   const { interpreter, directory, noGpu } = context;
   const { moduleTimeoutMs = MODULE_TIMEOUT_MS, fileTimeoutMs = FILE_TIMEOUT_MS } = context;
   const noDirectory = await checkDirectory(interpreter);
@@ -63,9 +71,17 @@ async function checkDirectory({ cwd, user }: Interpreter): Promise<string[]> {
     if (entered === "directory") return [];
     // Without saying which: the user may not be allowed to see that.
     if (user !== undefined) {
-      return [`the working directory ${cwd} is not there${seenBy(user)}, or it cannot be entered; ${correct}`];
+      return [
+        `the working directory ${cwd} is not there${
+          seenBy(user)
+        }, or it cannot be entered; ${correct}`,
+      ];
     }
-    const what = kind === undefined ? "not there" : kind === "directory" ? "not to be entered" : "a file";
+    const what = kind === undefined
+      ? "not there"
+      : kind === "directory"
+      ? "not to be entered"
+      : "a file";
     return [`the working directory ${cwd} is ${what}; ${correct}`];
   } catch (error) {
     if (isShortage(error)) throw error;
@@ -78,7 +94,11 @@ function seenBy(user: WorkerUser | undefined): string {
   return user === undefined ? "" : ` for user ${user.name || user.uid}`;
 }
 
-async function checkFiles(files: PreflightChecks["files"], { cwd, user }: Interpreter, timeoutMs: number) {
+async function checkFiles(
+  files: PreflightChecks["files"],
+  { cwd, user }: Interpreter,
+  timeoutMs: number,
+) {
   const failures: string[] = [];
   const paths = files.map(({ path }) => path.startsWith("/") ? path : `${cwd}/${path}`);
   let kinds: (Kind | undefined)[];
@@ -86,17 +106,27 @@ async function checkFiles(files: PreflightChecks["files"], { cwd, user }: Interp
     kinds = await kindsLater(paths, user, LOOK_TIMEOUT_MS);
   } catch (error) {
     if (isShortage(error)) throw error;
-    return [`the files of metadata.preflight.files cannot be looked at (${messageOf(error)}); correct their paths`];
+    return [
+      `the files of metadata.preflight.files cannot be looked at (${
+        messageOf(error)
+      }); correct their paths`,
+    ];
   }
   for (const [at, { sha256 }] of files.entries()) {
     const [full, kind] = [paths[at]!, kinds[at]];
     if (kind === undefined) {
-      failures.push(`the file ${full} is not there${seenBy(user)}; put it there or correct metadata.preflight.files`);
+      failures.push(
+        `the file ${full} is not there${
+          seenBy(user)
+        }; put it there or correct metadata.preflight.files`,
+      );
       continue;
     }
     if (sha256 === null) continue;
     if (kind === "directory" || kind === "other") {
-      failures.push(`${full} is no file; its checksum cannot be taken: remove sha256 or name a file`);
+      failures.push(
+        `${full} is no file; its checksum cannot be taken: remove sha256 or name a file`,
+      );
       continue;
     }
     let found: string | undefined;
@@ -104,12 +134,19 @@ async function checkFiles(files: PreflightChecks["files"], { cwd, user }: Interp
       found = (await outputOfUser(user, timeoutMs, CHECKSUM, full))?.slice(0, 64);
     } catch (error) {
       if (isShortage(error)) throw error;
-      failures.push(`${full}: no checksum (${messageOf(error)}); remove sha256, or name a file that is read sooner`);
+      failures.push(
+        `${full}: no checksum (${
+          messageOf(error)
+        }); remove sha256, or name a file that is read sooner`,
+      );
       continue;
     }
-    if (found === undefined) failures.push(`the file ${full} cannot be read${seenBy(user)}; correct its permissions`);
-    else if (found !== sha256) {
-      failures.push(`${full} has the SHA-256 ${found}, not ${sha256}; fetch the file again or correct the config`);
+    if (found === undefined) {
+      failures.push(`the file ${full} cannot be read${seenBy(user)}; correct its permissions`);
+    } else if (found !== sha256) {
+      failures.push(
+        `${full} has the SHA-256 ${found}, not ${sha256}; fetch the file again or correct the config`,
+      );
     }
   }
   return failures;

@@ -1,6 +1,13 @@
-/** Checks whether a run's interpreter can import modules, by asking that interpreter with a time limit. */
+/**
+ * Checks whether a run's interpreter can import modules, by asking that interpreter with a time
+ * limit.
+ */
 import { type Confinement, crossingShell } from "../../os/rights/crossing.ts";
-import { ProgramLate, type ProgramOutput, runProgram } from "../../os/processes/external_program.ts";
+import {
+  ProgramLate,
+  type ProgramOutput,
+  runProgram,
+} from "../../os/processes/external_program.ts";
 import { isShortage } from "../../os/processes/shortage.ts";
 import { messageOf } from "../../base/errors.ts";
 
@@ -45,28 +52,39 @@ export async function checkModules(
   let output: ProgramOutput;
   try {
     const questions = checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`);
-    // Importing a module runs its code, so it is confined like the worker, and all of its processes are ended.
+    // Importing a module runs its code, so it is confined like the worker, and all of its processes
+    // are ended.
     const { args, env, cwd } = crossingShell([...python, "-c", SCRIPT, ...questions], place);
     output = await runProgram(["/bin/sh", ...args], { env, cwd, limitMs: timeoutMs, group: true });
   } catch (error) {
     if (isShortage(error)) throw error;
     if (error instanceof ProgramLate) {
       return [
-        `${interpreter} did not import ${names} within ${timeoutMs / 1000} s; import them by hand to see what hangs`,
+        `${interpreter} did not import ${names} within ${
+          timeoutMs / 1000
+        } s; import them by hand to see what hangs`,
       ];
     }
-    return [`the interpreter ${interpreter} cannot be started (${messageOf(error)}); set metadata.worker.python`];
+    return [
+      `the interpreter ${interpreter} cannot be started (${
+        messageOf(error)
+      }); set metadata.worker.python`,
+    ];
   }
   // A shell's exit codes for a program that does not exist, or cannot be executed.
   if (output.code === 127 || output.code === 126) {
     const why = output.code === 127 ? "there is no such program" : "it is not executable";
-    return [`the interpreter ${interpreter} cannot be started (${why}); set metadata.worker.python`];
+    return [
+      `the interpreter ${interpreter} cannot be started (${why}); set metadata.worker.python`,
+    ];
   }
   const failed = answerOf(output.stdout);
   if (failed === undefined) {
     const last = output.stderr.trim().split("\n").at(-1)!.slice(0, 300);
     const end = output.signal === null ? `exit code ${output.code}` : output.signal;
-    return [`${interpreter} ended with ${end} while importing ${names}${last === "" ? "" : `: ${last}`}`];
+    return [
+      `${interpreter} ended with ${end} while importing ${names}${last === "" ? "" : `: ${last}`}`,
+    ];
   }
   return Object.entries(failed).map(([name, why]) =>
     `${interpreter} cannot import ${name} (${why}); install it there, or set metadata.worker.python to an interpreter that has it`

@@ -1,6 +1,6 @@
 /**
- * The environment of a worker whose proxy runs stand-alone: the proxy's own environment (of an image, a script) without
- * mosaic's variables, plus the variables that every worker gets. Pure.
+ * The environment of a worker whose proxy runs stand-alone: the proxy's own environment (of an
+ * image, a script) without mosaic's variables, plus the variables that every worker gets. Pure.
  */
 import { RunFiles } from "../../base/layout.ts";
 
@@ -23,17 +23,28 @@ export function addedEnvironment(
   env: Record<string, string>,
   { environment, resumeFrom }: { environment: Record<string, string>; resumeFrom: string },
 ): Record<string, string> {
-  const added = Object.entries(environment).filter(([name]) => !OWN.includes(name) && !OF_RUN.includes(name));
+  const added = Object.entries(environment).filter(([name]) =>
+    !OWN.includes(name) && !OF_RUN.includes(name)
+  );
   const checkpoints = environment.MOSAIC_CHECKPOINT_DIR ?? env.MOSAIC_CHECKPOINT_DIR!;
-  return { ...Object.fromEntries(added), MOSAIC_CHECKPOINT_DIR: checkpoints, MOSAIC_RESUME_FROM: resumeFrom };
+  return {
+    ...Object.fromEntries(added),
+    MOSAIC_CHECKPOINT_DIR: checkpoints,
+    MOSAIC_RESUME_FROM: resumeFrom,
+  };
 }
 
-/** @param surroundings the environment in which the proxy was started (src/os/processes/environment.ts, hostEnvironment) */
+/**
+ * @param surroundings the environment in which the proxy was started
+ * (src/os/processes/environment.ts, hostEnvironment)
+ */
 export function standAloneEnvironment(
   surroundings: Record<string, string>,
   run: { runId: string; attempt: number; directory: string },
 ): Record<string, string> {
-  const env = Object.fromEntries(Object.entries(surroundings).filter(([name]) => !OWN.includes(name)));
+  const env = Object.fromEntries(
+    Object.entries(surroundings).filter(([name]) => !OWN.includes(name)),
+  );
   env.RUN_ID = env.MOSAIC_RUN_ID = run.runId;
   env.MOSAIC_RUN_DIR = run.directory;
   env.MOSAIC_ATTEMPT = String(run.attempt);

@@ -1,6 +1,7 @@
 /**
- * The daemon's instructions to a proxy besides its arguments: a file of mode 0600 (`RunFiles.proxyFile(attempt)`), because
- * an environment and a token do not belong on a command line that everybody can read with `ps`.
+ * The daemon's instructions to a proxy besides its arguments: a file of mode 0600
+ * (`RunFiles.proxyFile(attempt)`), because an environment and a token do not belong on a command
+ * line that everybody can read with `ps`.
  */
 import type { RunCgroup } from "../../os/processes/cgroups.ts";
 import type { WorkerUser } from "../../os/rights/worker_user.ts";
@@ -18,7 +19,10 @@ export interface ProxyStartFile {
   cwd: string;
   /** The worker's user; null: the proxy's. Absent in earlier versions. */
   user?: WorkerUser | null;
-  /** Words before the worker's command that run it in its sandbox; absent in earlier versions, whose command has them. */
+  /**
+   * Words before the worker's command that run it in its sandbox; absent in earlier versions, whose
+   * command has them.
+   */
   sandbox?: readonly string[];
   /** Sent as `authorization: Bearer …`; "" if the daemon requires no token. */
   sessionToken: string;
@@ -32,17 +36,23 @@ export interface ProxyStartFile {
   /** Files that are read besides the journal; null: none. Absent in earlier versions. */
   observe?: Observation | null;
   /**
-   * What happens to the journal's stored part: "packed" (also if absent, from an earlier version); "dropped": packed only
-   * while the worker lives, because the logs are removed then; "kept": unchanged.
+   * What happens to the journal's stored part: "packed" (also if absent, from an earlier version);
+   * "dropped": packed only while the worker lives, because the logs are removed then; "kept":
+   * unchanged.
    */
   journal?: "packed" | "dropped" | "kept";
   /** The original's GUI shows its frames, from shared memory. Absent in earlier versions. */
   fastlane?: boolean;
   /** Whether the run's code and packages are recorded at the start. Absent in earlier versions. */
   code?: boolean;
-  /** Whether the worker reads control messages on its standard input; others are paused by signal. */
+  /**
+   * Whether the worker reads control messages on its standard input; others are paused by signal.
+   */
   supportsPause: boolean;
-  /** Undelivered journal bytes at which the worker is held; 0: the default (10 GiB or 5 % of the free disk). */
+  /**
+   * Undelivered journal bytes at which the worker is held; 0: the default (10 GiB or 5 % of the
+   * free disk).
+   */
   maxBacklogBytes: number;
   /** The worker's cgroup; null: none. */
   cgroup: RunCgroup | null;
@@ -50,19 +60,25 @@ export interface ProxyStartFile {
   umask: string;
   /** Seconds between heartbeats. */
   heartbeatIntervalS: number;
-  /** Seconds between SIGTERM and SIGKILL for what the worker leaves running. Absent in earlier versions. */
+  /**
+   * Seconds between SIGTERM and SIGKILL for what the worker leaves running. Absent in earlier
+   * versions.
+   */
   graceS?: number;
   /** An engine has placed the proxy on this host: it says hello before it starts the worker. */
   placed?: {
     /** Without a daemon it exits this long after the worker's end, or after its own start. */
     lingerSeconds: number;
-    /** After so long without a message of the daemon it stops the worker; null: never. Absent in earlier versions. */
+    /**
+     * After so long without a message of the daemon it stops the worker; null: never. Absent in
+     * earlier versions.
+     */
     leaseSeconds?: number | null;
     /** Checked on this host before the worker starts. Absent in earlier versions. */
     preflight?: PreflightChecks;
     /**
-     * The host shares no disk with the daemon: the run's directory is removed when everything is uploaded. `resume` is the
-     * path for the checkpoint that the attempt resumes from; null: none.
+     * The host shares no disk with the daemon: the run's directory is removed when everything is
+     * uploaded. `resume` is the path for the checkpoint that the attempt resumes from; null: none.
      */
     ownDisk?: { resume: string | null };
   } | undefined;
@@ -71,11 +87,17 @@ export interface ProxyStartFile {
 
 /** How to verify a daemon on another host. */
 export interface StartTls {
-  /** The authority of its certificate, a file that exists on this host, too; null: the system's authorities. */
+  /**
+   * The authority of its certificate, a file that exists on this host, too; null: the system's
+   * authorities.
+   */
   ca: string | null;
 }
 
-/** `worker.config.schema_id` (a built-in schema) and `worker.config.schema_definition` (an inline one, which wins). */
+/**
+ * `worker.config.schema_id` (a built-in schema) and `worker.config.schema_definition` (an inline
+ * one, which wins).
+ */
 export interface TelemetrySchemaChoice {
   id: string;
   definition: unknown;
@@ -92,17 +114,29 @@ export function readStartFile(path: string): ProxyStartFile {
     if (text === undefined) throw new Error("there is no such file, or it is no regular one");
     return JSON.parse(text) as ProxyStartFile;
   } catch (error) {
-    throw new MosaicError("failed_precondition", `the proxy's start file ${path} cannot be read: ${messageOf(error)}`, {
-      hint: "The daemon writes it before it starts a proxy; without --run-dir the proxy needs none.",
-      cause: error,
-    });
+    throw new MosaicError(
+      "failed_precondition",
+      `the proxy's start file ${path} cannot be read: ${messageOf(error)}`,
+      {
+        hint:
+          "The daemon writes it before it starts a proxy; without --run-dir the proxy needs none.",
+        cause: error,
+      },
+    );
   }
 }
 
-/** The cgroup and the user of an attempt's worker, and what its proxies observe; none if it was never started. */
+/**
+ * The cgroup and the user of an attempt's worker, and what its proxies observe; none if it was
+ * never started.
+ */
 export function placeOfWorker(
   path: string,
-): { cgroup?: RunCgroup | undefined; user?: WorkerUser | undefined; observe?: Observation | null | undefined } {
+): {
+  cgroup?: RunCgroup | undefined;
+  user?: WorkerUser | undefined;
+  observe?: Observation | null | undefined;
+} {
   try {
     const { cgroup, user, observe } = JSON.parse(readRecord(path) ?? "") as Partial<ProxyStartFile>;
     return { cgroup: cgroup ?? undefined, user: user ?? undefined, observe };

@@ -1,4 +1,7 @@
-/** The proxy's task, from its arguments and the daemon's start file or, stand-alone, from its environment. */
+/**
+ * The proxy's task, from its arguments and the daemon's start file or, stand-alone, from its
+ * environment.
+ */
 import { HEARTBEAT_S } from "../../base/agreed.ts";
 import { messageOf } from "../../base/errors.ts";
 import { Layout, resolveStateDir, RunFiles } from "../../base/layout.ts";
@@ -25,14 +28,18 @@ interface StandAlonePlace {
   warning?: string;
 }
 
-/** The run's directory in the state directory; a temporary one if it cannot be created, with a warning that says why. */
+/**
+ * The run's directory in the state directory; a temporary one if it cannot be created, with a
+ * warning that says why.
+ */
 function standAloneDirectory(runId: string): StandAlonePlace {
   let wanted = "the state directory";
   try {
     const stateDir = resolveStateDir(undefined, (name) => Deno.env.get(name));
     const layout = new Layout(stateDir);
     const directory = wanted = layout.runDir("runs", runId);
-    // No worker can change the way to it. What is above it cannot be looked at with the permissions of a proxy.
+    // No worker can change the way to it. What is above it cannot be looked at with the permissions
+    // of a proxy.
     Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
     return { directory, stateDir, daemonJson: layout.daemonJson };
   } catch (error) {
@@ -41,18 +48,22 @@ function standAloneDirectory(runId: string): StandAlonePlace {
     const directory = Deno.makeTempDirSync({ prefix: `mosaic-${runId}-` });
     const warning =
       `the run's files are in the temporary directory ${directory}, where a proxy that is started again does ` +
-      `not look for them: ${wanted} cannot be used (${messageOf(error)}); set MOSAIC_STATE_DIR or give --run-dir`;
+      `not look for them: ${wanted} cannot be used (${
+        messageOf(error)
+      }); set MOSAIC_STATE_DIR or give --run-dir`;
     return { directory, stateDir: "", daemonJson: "", warning };
   }
 }
 
 /**
- * Also creates the run's directories. @throws MosaicError `failed_precondition` if the start file of --run-dir is missing.
+ * Also creates the run's directories. @throws MosaicError `failed_precondition` if the start file
+ * of --run-dir is missing.
  */
 export function planStart(args: ProxyArguments): StartPlan {
   let plan: StartPlan;
   if (
-    args.runDir !== undefined && readRecordInProxy(new RunFiles(args.runDir, args.workerId).proxyFile(args.attempt))
+    args.runDir !== undefined &&
+    readRecordInProxy(new RunFiles(args.runDir, args.workerId).proxyFile(args.attempt))
   ) {
     const files = new RunFiles(args.runDir, args.workerId);
     plan = { files, start: readStartFile(files.proxyFile(args.attempt)), standAlone: false };

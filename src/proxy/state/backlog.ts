@@ -6,7 +6,10 @@ const DEFAULT_BYTES = 10 * 2 ** 30;
 export const LEAST_BACKLOG_BYTES = 1 << 20;
 const SHARE_OF_FREE_DISK = 0.05;
 
-/** @param requested 0 or undefined: 10 GiB, or 5 % of the free space at the journal, whichever is less. */
+/**
+ * @param requested 0 or undefined: 10 GiB, or 5 % of the free space at the journal, whichever is
+ * less.
+ */
 export function backlogLimit(requested: number | undefined, directory: string): number {
   if (requested !== undefined && requested > 0) return requested;
   const { total, available } = disk(directory);

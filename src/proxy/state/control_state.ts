@@ -1,10 +1,17 @@
 /**
- * Desired and applied control of a worker, as a pure state machine: paused, limited to a rate, held for the backlog or the
- * disk. The worker's group is stopped (SIGSTOP) while there is any reason: a pause by signal, a hold, the off part of the
- * rate limit's duty cycle. A worker that reads control messages is asked to pause first; if it does not answer in time, it
- * is stopped.
+ * Desired and applied control of a worker, as a pure state machine: paused, limited to a rate, held
+ * for the backlog or the disk. The worker's group is stopped (SIGSTOP) while there is any reason: a
+ * pause by signal, a hold, the off part of the rate limit's duty cycle. A worker that reads control
+ * messages is asked to pause first; if it does not answer in time, it is stopped.
  */
-import type { AppliedControl, ControlRecord, DesiredControl, Effects, Hold, PausedBy } from "./events_and_effects.ts";
+import type {
+  AppliedControl,
+  ControlRecord,
+  DesiredControl,
+  Effects,
+  Hold,
+  PausedBy,
+} from "./events_and_effects.ts";
 
 /** How long a worker may take to answer a control message before it is stopped by signal. */
 export const ANSWER_MS = 10_000;
@@ -22,8 +29,8 @@ export type Pausing =
   | { readonly tag: "asked_to_resume" };
 
 /**
- * What is stopped: nothing; the worker's group; also processes that have left the group; unknown after an earlier proxy or a
- * failed signal.
+ * What is stopped: nothing; the worker's group; also processes that have left the group; unknown
+ * after an earlier proxy or a failed signal.
  */
 export type Stopped = "nothing" | "group" | "all" | "unknown";
 
@@ -66,7 +73,10 @@ export function appliedOf(control: ControlState): AppliedControl {
   }
 }
 
-/** Whether the worker is stopped for another reason than its rate, so that its rate cannot be measured. */
+/**
+ * Whether the worker is stopped for another reason than its rate, so that its rate cannot be
+ * measured.
+ */
 export function isHeld(control: ControlState): boolean {
   return control.tag === "active" && (isPaused(control) || control.holds.length > 0);
 }
@@ -83,8 +93,8 @@ export function controlDueAt(control: ControlState): number {
 }
 
 /**
- * The worker exists. If an earlier proxy may have left it stopped, it is continued, unless it is to be paused: a paused
- * worker stays paused.
+ * The worker exists. If an earlier proxy may have left it stopped, it is continued, unless it is to
+ * be paused: a paused worker stays paused.
  */
 export function activate(
   control: ControlState,
@@ -109,9 +119,18 @@ export function activate(
   return control.desired === undefined ? after : desire(after, control.desired, now, effects);
 }
 
-function takeOver(active: ActiveControl, inherited: ControlRecord, now: number, effects: Effects): ActiveControl {
+function takeOver(
+  active: ActiveControl,
+  inherited: ControlRecord,
+  now: number,
+  effects: Effects,
+): ActiveControl {
   const { paused, maxRateHz, pausedBy } = inherited;
-  const before: ActiveControl = { ...active, desired: { paused, maxRateHz, workerHears: false }, stopped: "unknown" };
+  const before: ActiveControl = {
+    ...active,
+    desired: { paused, maxRateHz, workerHears: false },
+    stopped: "unknown",
+  };
   if (maxRateHz > 0) effects.push({ tag: "set_rate", maxRateHz });
   if (paused && pausedBy === "") return pause(before, now, effects);
   if (!paused && pausedBy === "message") return resume(before, effects);
@@ -121,20 +140,37 @@ function takeOver(active: ActiveControl, inherited: ControlRecord, now: number, 
   return enforce({ ...before, pausing }, effects);
 }
 
-export function desire(control: ControlState, desired: DesiredControl, now: number, effects: Effects): ControlState {
+export function desire(
+  control: ControlState,
+  desired: DesiredControl,
+  now: number,
+  effects: Effects,
+): ControlState {
   if (control.tag === "released") return control;
   const { paused, maxRateHz, workerHears } = desired;
-  if (control.tag === "pending") return { tag: "pending", desired: { paused, maxRateHz, workerHears } };
+  if (control.tag === "pending") {
+    return { tag: "pending", desired: { paused, maxRateHz, workerHears } };
+  }
   const before = control.desired;
   const after: ActiveControl = { ...control, desired: { paused, maxRateHz, workerHears } };
   if (paused === before.paused && maxRateHz === before.maxRateHz) return after;
-  effects.push({ tag: "log", level: "info", message: "control", fields: { paused, max_rate_hz: maxRateHz } });
+  effects.push({
+    tag: "log",
+    level: "info",
+    message: "control",
+    fields: { paused, max_rate_hz: maxRateHz },
+  });
   if (maxRateHz !== before.maxRateHz) effects.push({ tag: "set_rate", maxRateHz });
   if (paused === before.paused) return keep(after, effects);
   return paused ? pause(after, now, effects) : resume(after, effects);
 }
 
-export function hold(control: ControlState, why: Hold, on: boolean, effects: Effects): ControlState {
+export function hold(
+  control: ControlState,
+  why: Hold,
+  on: boolean,
+  effects: Effects,
+): ControlState {
   if (control.tag !== "active" || control.holds.includes(why) === on) return control;
   const holds = on ? [...control.holds, why] : control.holds.filter((one) => one !== why);
   return enforce({ ...control, holds }, effects);
@@ -145,7 +181,11 @@ export function throttle(control: ControlState, off: boolean, effects: Effects):
 }
 
 /** A lifecycle record of the worker: `paused` and `resumed` answer control messages. */
-export function applyLifecycleRecord(control: ControlState, kind: string, effects: Effects): ControlState {
+export function applyLifecycleRecord(
+  control: ControlState,
+  kind: string,
+  effects: Effects,
+): ControlState {
   if (control.tag !== "active") return control;
   const pausing = answered(control, kind);
   return pausing === control.pausing ? control : keep({ ...control, pausing }, effects);
@@ -168,18 +208,24 @@ function answered({ desired, pausing }: ActiveControl, kind: string): Pausing {
 }
 
 /**
- * The signal may have reached a part of the group. A worker that is to continue must not stay stopped for lack of a
- * descriptor.
+ * The signal may have reached a part of the group. A worker that is to continue must not stay
+ * stopped for lack of a descriptor.
  */
 export function notSignalled(control: ControlState, now: number): ControlState {
-  return control.tag === "active" ? { ...control, stopped: "unknown", signalAgainAt: now + SIGNAL_AGAIN_MS } : control;
+  return control.tag === "active"
+    ? { ...control, stopped: "unknown", signalAgainAt: now + SIGNAL_AGAIN_MS }
+    : control;
 }
 
 export function controlTick(control: ControlState, now: number, effects: Effects): ControlState {
   if (control.tag !== "active") return control;
   let after = control;
   if (after.pausing.tag === "asked_to_pause" && after.pausing.until <= now) {
-    effects.push({ tag: "log", level: "warn", message: "the worker does not answer the pause and is stopped" });
+    effects.push({
+      tag: "log",
+      level: "warn",
+      message: "the worker does not answer the pause and is stopped",
+    });
     after = enforce(keep({ ...after, pausing: { tag: "paused_by_signal" } }, effects), effects);
   }
   if (after.signalAgainAt !== undefined && after.signalAgainAt <= now) {
@@ -220,10 +266,14 @@ function enforce(control: ActiveControl, effects: Effects): ActiveControl {
   const { stopped } = control;
   const lasting = control.pausing.tag === "paused_by_signal" || control.holds.length > 0;
   const stop = lasting || control.throttled;
-  const inForce = lasting ? stopped === "all" : stop ? stopped === "all" || stopped === "group" : stopped === "nothing";
+  const inForce = lasting
+    ? stopped === "all"
+    : stop
+    ? stopped === "all" || stopped === "group"
+    : stopped === "nothing";
   if (inForce) return control;
-  // The duty cycle is too short to find processes that have left the group. If a lasting stop has reached them, they must be
-  // continued, too.
+  // The duty cycle is too short to find processes that have left the group. If a lasting stop has
+  // reached them, they must be continued, too.
   const outside = lasting || (!stop && stopped !== "group");
   effects.push({ tag: "signal_group", signal: stop ? "SIGSTOP" : "SIGCONT", outside });
   if (!stop) return { ...control, stopped: "nothing" };

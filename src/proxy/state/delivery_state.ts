@@ -1,7 +1,7 @@
 /**
- * The connection to the daemon and the sources delivered over it, as a pure state machine. Delivery is a cursor: each
- * connection begins where the daemon's store ends. Without a connection nothing is read or kept in memory: the sources on
- * disk are the queue.
+ * The connection to the daemon and the sources delivered over it, as a pure state machine. Delivery
+ * is a cursor: each connection begins where the daemon's store ends. Without a connection nothing
+ * is read or kept in memory: the sources on disk are the queue.
  */
 import { FIRST_WINDOW_BYTES } from "../../base/agreed.ts";
 import type { Effects, Event, Failure, SourceId, WorkerEnd } from "./events_and_effects.ts";
@@ -58,7 +58,10 @@ export interface Source {
   /** Bytes that the daemon has acknowledged. */
   readonly acknowledged: number;
   readonly sent: number;
-  /** Position up to which records were counted: bytes that are read again after a reconnection are not counted again. */
+  /**
+   * Position up to which records were counted: bytes that are read again after a reconnection are
+   * not counted again.
+   */
   readonly counted: number;
   readonly reading: Reading;
 }
@@ -138,7 +141,12 @@ export function welcomed(
   if (connection.tag !== "greeting") return delivery;
   const { failed } = connection.tries;
   if (failed > 0) {
-    effects.push({ tag: "log", level: "info", message: "connected again", fields: { target, tries: failed } });
+    effects.push({
+      tag: "log",
+      level: "info",
+      message: "connected again",
+      fields: { target, tries: failed },
+    });
   }
   const known = delivery.sources.filter(({ id }) => id !== "uploads");
   const sources = [...known, ...uploads ? [unread("uploads")] : []].map((source): Source => {
@@ -173,23 +181,33 @@ export function acknowledged(
 ): DeliveryState {
   const { connection } = delivery;
   if (connection.tag !== "open") return delivery;
-  // A busy worker has written more by now: reading at once is faster than waiting for a notification.
+  // A busy worker has written more by now: reading at once is faster than waiting for a
+  // notification.
   const after = grew(delivery, id);
   return {
     ...after,
     connection: { ...connection, windowBytes: windowBytes || connection.windowBytes },
     sources: after.sources.map((source) =>
-      source.id === id ? { ...source, acknowledged: Math.max(source.acknowledged, position) } : source
+      source.id === id
+        ? { ...source, acknowledged: Math.max(source.acknowledged, position) }
+        : source
     ),
   };
 }
 
 /** The daemon has sent something. */
-export function heard(delivery: DeliveryState, { answerTimeoutMs }: DeliverySettings, now: number): DeliveryState {
+export function heard(
+  delivery: DeliveryState,
+  { answerTimeoutMs }: DeliverySettings,
+  now: number,
+): DeliveryState {
   const { connection } = delivery;
   if (connection.tag !== "open") return delivery;
   const waits = connection.exitReported || unacknowledged(delivery) > 0;
-  return { ...delivery, connection: { ...connection, answerUntil: waits ? now + answerTimeoutMs : undefined } };
+  return {
+    ...delivery,
+    connection: { ...connection, answerUntil: waits ? now + answerTimeoutMs : undefined },
+  };
 }
 
 export function batchSent(
@@ -205,13 +223,17 @@ export function batchSent(
     const { reading } = source;
     if (source.id !== batch.source || reading.tag !== "reading") return source;
     if (source.id === "uploads") return { ...source, sent: batch.to, reading: { tag: "ready" } };
-    if (isNew(source, batch)) effects.push({ tag: "count_steps", steps: batch.steps, bytes: batch.bytes });
+    if (isNew(source, batch)) {
+      effects.push({ tag: "count_steps", steps: batch.steps, bytes: batch.bytes });
+    }
     if (batch.bytes >= BUSY_BYTES) effects.push({ tag: "disarm_growth", source: source.id });
     return {
       ...source,
       sent: batch.to,
       counted: Math.max(source.counted, batch.to),
-      reading: isSmall(batch, reading.most) ? { tag: "gathering", until: now + FLUSH_MS } : { tag: "ready" },
+      reading: isSmall(batch, reading.most)
+        ? { tag: "gathering", until: now + FLUSH_MS }
+        : { tag: "ready" },
     };
   });
   return {
@@ -246,7 +268,11 @@ export function grew(delivery: DeliveryState, id: SourceId): DeliveryState {
   );
 }
 
-function withReading(delivery: DeliveryState, id: SourceId, change: (reading: Reading) => Reading): DeliveryState {
+function withReading(
+  delivery: DeliveryState,
+  id: SourceId,
+  change: (reading: Reading) => Reading,
+): DeliveryState {
   const sources = delivery.sources.map((source) => {
     const reading = source.id === id ? change(source.reading) : source.reading;
     return reading === source.reading ? source : { ...source, reading };
@@ -255,7 +281,8 @@ function withReading(delivery: DeliveryState, id: SourceId, change: (reading: Re
 }
 
 /**
- * Reads what the window allows. When everything is acknowledged after the worker's end, reports the exit.
+ * Reads what the window allows. When everything is acknowledged after the worker's end, reports the
+ * exit.
  * @param end undefined while more may come
  */
 export function pump(
@@ -278,7 +305,9 @@ export function pump(
     const mayRead = source.id === "uploads"
       ? source.sent - source.acknowledged < UPLOAD_WINDOW_BYTES
       : windowIsFree && (source.id === "stdout" || source.sent <= source.acknowledged);
-    if (reading.tag !== "ready" || !mayRead) return reading === source.reading ? source : { ...source, reading };
+    if (reading.tag !== "ready" || !mayRead) {
+      return reading === source.reading ? source : { ...source, reading };
+    }
     const most = batchBytes(windowBytes);
     effects.push({ tag: "read", source: source.id, most, final });
     return { ...source, reading: { tag: "reading", most } };
@@ -292,7 +321,11 @@ export function pump(
   return {
     ...delivery,
     sources,
-    connection: { ...connection, exitReported: true, answerUntil: connection.answerUntil ?? now + answerTimeoutMs },
+    connection: {
+      ...connection,
+      exitReported: true,
+      answerUntil: connection.answerUntil ?? now + answerTimeoutMs,
+    },
   };
 }
 
@@ -308,7 +341,10 @@ export function unacknowledged({ sources }: Pick<DeliveryState, "sources">): num
   return sources.reduce((sum, { sent, acknowledged }) => sum + Math.max(0, sent - acknowledged), 0);
 }
 
-/** The connection is lost or given up. @param ended only the report is left: then a refused token may be final. */
+/**
+ * The connection is lost or given up. @param ended only the report is left: then a refused token
+ * may be final.
+ */
 export function lost(
   delivery: DeliveryState,
   failure: Failure,
@@ -318,22 +354,32 @@ export function lost(
   effects: Effects,
 ): DeliveryState {
   const { connection } = delivery;
-  if (connection.tag !== "connecting" && connection.tag !== "greeting" && connection.tag !== "open") return delivery;
+  if (
+    connection.tag !== "connecting" && connection.tag !== "greeting" && connection.tag !== "open"
+  ) return delivery;
   effects.push({ tag: "close" });
   const before = connection.tag === "open" ? NO_TRIES : connection.tries;
   const meaning = connection.tag === "connecting" ? "nothing" : meaningOf(failure);
-  // Neither a welcome nor what is delivered before a read that fails again shortens the pauses between such reads.
+  // Neither a welcome nor what is delivered before a read that fails again shortens the pauses
+  // between such reads.
   const lasted = connection.tag === "open" && now - connection.openedAt >= LASTING_MS;
   const unreadable = (lasted ? 0 : delivery.unreadable) + (failure.unreadable ? 1 : 0);
   const failed = failure.unreadable ? unreadable : before.failed + 1;
   // While the worker lives, the token may still be corrected.
   const tokenRefused = before.tokenRefused + (meaning === "token_refused" ? 1 : 0);
-  if (meaning === "over" || (meaning === "token_refused" && ended && tokenRefused >= refusedTokenTries)) {
+  if (
+    meaning === "over" ||
+    (meaning === "token_refused" && ended && tokenRefused >= refusedTokenTries)
+  ) {
     return { ...delivery, connection: { tag: "refused", reason: failure.message } };
   }
   effects.push({ tag: "await_daemon", error: failure.message, tries: failed });
   const until = now + delayAfter(failed);
-  return { ...delivery, connection: { tag: "waiting", tries: { failed, tokenRefused }, until }, unreadable };
+  return {
+    ...delivery,
+    connection: { tag: "waiting", tries: { failed, tokenRefused }, until },
+    unreadable,
+  };
 }
 
 /** Why the connection must be given up at this time; undefined while it is good. */
@@ -345,7 +391,10 @@ export function timeout(
   if (connection.tag === "greeting" && connection.until <= now) {
     return `no welcome within ${WELCOME_TIMEOUT_MS / 1000} s`;
   }
-  if (connection.tag !== "open" || connection.answerUntil === undefined || connection.answerUntil > now) {
+  if (
+    connection.tag !== "open" || connection.answerUntil === undefined ||
+    connection.answerUntil > now
+  ) {
     return undefined;
   }
   return `no answer for ${answerTimeoutMs / 1000} s`;

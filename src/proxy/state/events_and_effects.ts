@@ -1,14 +1,14 @@
 /**
- * The proxy's events and effects. `next` in state.ts maps an event to effects; the loop in run_proxy.ts performs them and
- * puts their results back as events.
+ * The proxy's events and effects. `next` in state.ts maps an event to effects; the loop in
+ * run_proxy.ts performs them and puts their results back as events.
  */
 import type { ErrorCode } from "../../base/errors.ts";
 import type { ProcessRef } from "../../os/processes/identity.ts";
 import type { WorkerExit } from "./exit_record.ts";
 
 /**
- * Sources: records of the journal, records of all observed files together (sources/file_sources.ts), and uploaded files
- * (uploads.ts).
+ * Sources: records of the journal, records of all observed files together
+ * (sources/file_sources.ts), and uploaded files (uploads.ts).
  */
 export type SourceId = "stdout" | "files" | "uploads";
 
@@ -29,7 +29,10 @@ export type Hold = "backlog" | "disk" | "store";
 
 /** The control that is applied. */
 export interface AppliedControl extends Control {
-  /** "backlog", "disk" or "store" (the daemon's disk is full) while the proxy itself holds the worker. */
+  /**
+   * "backlog", "disk" or "store" (the daemon's disk is full) while the proxy itself holds the
+   * worker.
+   */
   selfPaused: string;
 }
 
@@ -60,7 +63,9 @@ export interface Failure {
   message: string;
   /** The address is that of daemon.json, or there is no daemon.json. */
   announced: boolean;
-  /** What is to be sent could not be read. The daemon is well, and will welcome the next connection. */
+  /**
+   * What is to be sent could not be read. The daemon is well, and will welcome the next connection.
+   */
   unreadable?: true;
 }
 
@@ -111,7 +116,13 @@ export type Event =
     worker?: WorkerSettings | undefined;
   }
   /** `windowBytes` 0: unchanged. */
-  | { tag: "acknowledged"; source: SourceId; position: number; windowBytes: number; storeFull?: boolean }
+  | {
+    tag: "acknowledged";
+    source: SourceId;
+    position: number;
+    windowBytes: number;
+    storeFull?: boolean;
+  }
   | { tag: "control"; desired: DesiredControl }
   | { tag: "stop_requested"; graceS: number }
   /** The daemon wants the worker to save a checkpoint. */
@@ -136,7 +147,9 @@ export interface WorkerSettings {
   environment: Record<string, string>;
   /** The checkpoint to resume from; "": none. */
   resumeFrom: string;
-  /** The checkpoint is on the daemon's disk only, and `resumeFrom` a path in the run's directory. */
+  /**
+   * The checkpoint is on the daemon's disk only, and `resumeFrom` a path in the run's directory.
+   */
   fetch: boolean;
 }
 
@@ -168,12 +181,20 @@ export type Effect =
   | { tag: "await_daemon"; error: string; tries: number }
   | { tag: "send"; message: Message }
   | { tag: "seek"; source: SourceId; position: number }
-  /** Sends the next batch of at most `most` bytes. `final`: text after the last newline is a line, too. */
+  /**
+   * Sends the next batch of at most `most` bytes. `final`: text after the last newline is a line,
+   * too.
+   */
   | { tag: "read"; source: SourceId; most: number; final: boolean }
   /** Report growth of the source from now on, or stop reporting it. */
   | { tag: "arm_growth"; source: SourceId }
   | { tag: "disarm_growth"; source: SourceId }
-  | { tag: "log"; level: "info" | "warn" | "error"; message: string; fields?: Record<string, unknown> }
+  | {
+    tag: "log";
+    level: "info" | "warn" | "error";
+    message: string;
+    fields?: Record<string, unknown>;
+  }
   | { tag: "leave"; code: number; result: Result };
 
 /** Collects the effects of a transition, in the order in which they are to be performed. */

@@ -7,7 +7,10 @@ export const PROXY_EXIT = {
   usage: 2,
   /** Another proxy holds the attempt's lock. */
   alreadyServed: 3,
-  /** The run has ended, is unknown, or is at another attempt: the worker was stopped. Also an internal failure. */
+  /**
+   * The run has ended, is unknown, or is at another attempt: the worker was stopped. Also an
+   * internal failure.
+   */
   refused: 70,
   /** The worker is gone and left no exit record. */
   lost: 71,

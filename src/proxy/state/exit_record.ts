@@ -36,7 +36,10 @@ export function readExit(files: RunFiles, attempt: number): WorkerExit | undefin
   return parseExit(readRecordInProxy(placeOf(files, attempt)));
 }
 
-/** A record that the wrapper had written but not renamed before it was killed: as valid as a finished one. */
+/**
+ * A record that the wrapper had written but not renamed before it was killed: as valid as a
+ * finished one.
+ */
 export function readUnfinishedExit(files: RunFiles, attempt: number): WorkerExit | undefined {
   return parseExit(readRecordInProxy(`${placeOf(files, attempt)}.tmp`));
 }
@@ -47,6 +50,11 @@ function placeOf(files: RunFiles, attempt: number): string {
 
 export function writeExit(files: RunFiles, attempt: number, exit: WorkerExit): void {
   const { code, signal, endedAt, spawnError } = exit;
-  const record = { code, signal, ended_at: endedAt, ...(spawnError === "" ? {} : { spawn_error: spawnError }) };
+  const record = {
+    code,
+    signal,
+    ended_at: endedAt,
+    ...(spawnError === "" ? {} : { spawn_error: spawnError }),
+  };
   writeRecord(files.exitFile(attempt), JSON.stringify(record) + "\n");
 }

@@ -24,8 +24,8 @@ export class EventQueue<Event> {
   }
 
   /**
-   * Passes events to `handle` until `close`, beginning with those already queued. @throws errors of `handle`, or the error
-   * given to `fail`.
+   * Passes events to `handle` until `close`, beginning with those already queued. @throws errors of
+   * `handle`, or the error given to `fail`.
    */
   async run(handle: (event: Event) => void): Promise<void> {
     this.#handle = handle;
@@ -37,7 +37,9 @@ export class EventQueue<Event> {
     if (this.#handling) return;
     this.#handling = true;
     try {
-      while (this.#handle !== undefined && this.#events.length > 0) this.#handle(this.#events.shift()!);
+      while (this.#handle !== undefined && this.#events.length > 0) {
+        this.#handle(this.#events.shift()!);
+      }
     } catch (error) {
       this.fail(error);
     } finally {

@@ -1,6 +1,7 @@
 /**
- * The proxy of one attempt as a pure state machine: `next` maps a state and an event to the next state and to effects. It
- * reads no clock and no file; the loop in run_proxy.ts performs the effects.
+ * The proxy of one attempt as a pure state machine: `next` maps a state and an event to the next
+ * state and to effects. It reads no clock and no file; the loop in run_proxy.ts performs the
+ * effects.
  */
 import type { ProcessRef } from "../../os/processes/identity.ts";
 import {
@@ -37,7 +38,16 @@ import {
   welcomed,
 } from "./delivery_state.ts";
 import { isOverBacklog } from "./backlog.ts";
-import type { AppliedControl, Effect, Effects, Event, Failure, Hold, Result, WorkerEnd } from "./events_and_effects.ts";
+import type {
+  AppliedControl,
+  Effect,
+  Effects,
+  Event,
+  Failure,
+  Hold,
+  Result,
+  WorkerEnd,
+} from "./events_and_effects.ts";
 import { PROXY_EXIT, statusOf } from "./exit_codes.ts";
 import { LEAVE_AFTER_MS } from "./grace.ts";
 import { GRACE_S } from "../../base/agreed.ts";
@@ -64,7 +74,10 @@ export type GroupState = "left_alone" | "ending" | "ended";
 
 export type Stay =
   | { readonly tag: "serving" }
-  /** A signal arrived: the proxy exits at `until`, which is set when the worker and its group have ended. */
+  /**
+   * A signal arrived: the proxy exits at `until`, which is set when the worker and its group have
+   * ended.
+   */
   | { readonly tag: "signalled"; readonly until: number | undefined }
   /** The daemon refuses the attempt: the proxy exits when the worker's group has ended. */
   | { readonly tag: "refused"; readonly reason: string }
@@ -110,7 +123,9 @@ export interface Step {
 export function initialState(settings: Settings): State {
   return {
     settings,
-    worker: settings.helloFirst ? { tag: "awaiting_welcome" } : { tag: "starting", stop: undefined },
+    worker: settings.helloFirst
+      ? { tag: "awaiting_welcome" }
+      : { tag: "starting", stop: undefined },
     group: "left_alone",
     control: { tag: "pending", desired: undefined },
     delivery: undelivered(settings),
@@ -134,7 +149,9 @@ export function dueAt(state: State): number {
   );
 }
 
-/** When the worker is started without a welcome; Infinity: it waits for one, or is started already. */
+/**
+ * When the worker is started without a welcome; Infinity: it waits for one, or is started already.
+ */
 function startsAt({ worker, begunAt, settings }: State): number {
   return worker.tag === "awaiting_welcome" ? begunAt + settings.welcomeWaitMs : Infinity;
 }
@@ -151,14 +168,18 @@ export function next(state: State, event: Event, now: number): Step {
   if (state.stay.tag === "left") return { state, effects };
   let after = idling(settle(handle(state, event, now, effects), now, effects), now);
   if (after.stay.tag === "left") return { state: after, effects };
-  // Messages of the daemon are answered even if they change nothing; that a stop lifts a pause is not reported.
+  // Messages of the daemon are answered even if they change nothing; that a stop lifts a pause is
+  // not reported.
   const isRequest = event.tag === "welcomed" || event.tag === "control";
   const applied = appliedOf(after.control);
   const isChanged = after.control.tag === "active" && !isSame(applied, appliedOf(state.control));
   if (isOpen(after.delivery) && (isRequest || isChanged)) {
     effects.push({ tag: "send", message: { case: "control", applied } });
   }
-  after = { ...after, delivery: pump(after.delivery, reportableEnd(after), after.settings, now, effects) };
+  after = {
+    ...after,
+    delivery: pump(after.delivery, reportableEnd(after), after.settings, now, effects),
+  };
   return { state: after, effects };
 }
 
@@ -167,7 +188,9 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
   switch (event.tag) {
     case "started": {
       const begun = { ...state, heardAt: now, begunAt: now };
-      if (state.worker.tag === "awaiting_welcome") return { ...begun, delivery: connect(delivery, effects) };
+      if (state.worker.tag === "awaiting_welcome") {
+        return { ...begun, delivery: connect(delivery, effects) };
+      }
       effects.push({ tag: "start_worker" });
       return begun;
     }
@@ -188,7 +211,10 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
       const answers = isOpen(delivery) && isNew(source, event) ? event.eventKinds : [];
       return {
         ...state,
-        control: answers.reduce((before, kind) => applyLifecycleRecord(before, kind, effects), control),
+        control: answers.reduce(
+          (before, kind) => applyLifecycleRecord(before, kind, effects),
+          control,
+        ),
         delivery: batchSent(delivery, event, settings, now, effects),
       };
     }
@@ -197,7 +223,10 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
     case "connected": {
       if (delivery.connection.tag !== "connecting") return state;
       const startsWorker = state.worker.tag === "awaiting_welcome";
-      effects.push({ tag: "send", message: { case: "hello", leader: leaderOf(state), startsWorker } });
+      effects.push({
+        tag: "send",
+        message: { case: "hello", leader: leaderOf(state), startsWorker },
+      });
       return { ...state, delivery: greet(delivery, now) };
     }
     case "welcomed":
@@ -210,12 +239,23 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
     case "disconnected":
       return disconnected(state, event.failure, now, effects);
     case "daemon_announced":
-      return delivery.connection.tag === "waiting" ? { ...state, delivery: connect(delivery, effects) } : state;
+      return delivery.connection.tag === "waiting"
+        ? { ...state, delivery: connect(delivery, effects) }
+        : state;
     case "backlog_measured": {
       const isHeld = holds(state, "backlog");
       const over = isOverBacklog(isHeld, event.bytes, event.limit);
-      const message = over ? "worker held: too much undelivered" : "worker continues: the backlog is delivered";
-      return measured(state, "backlog", over, message, { backlog: event.bytes, limit: event.limit }, effects);
+      const message = over
+        ? "worker held: too much undelivered"
+        : "worker continues: the backlog is delivered";
+      return measured(
+        state,
+        "backlog",
+        over,
+        message,
+        { backlog: event.bytes, limit: event.limit },
+        effects,
+      );
     }
     case "free_space_measured": {
       const message = event.enough
@@ -230,7 +270,9 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
       return warn({ ...state, limitIsNear: true }, effects);
     case "signal":
       return stop(
-        state.stay.tag === "serving" ? { ...state, stay: { tag: "signalled", until: undefined } } : state,
+        state.stay.tag === "serving"
+          ? { ...state, stay: { tag: "signalled", until: undefined } }
+          : state,
         { graceS: GRACE_S, by: "a signal" },
         effects,
       );
@@ -239,7 +281,8 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
   }
 }
 
-// ---------------------------------------------------------------------------------------------------- the worker
+// ----------------------------------------------------------------------------------------------------
+// the worker
 
 function workerStarted(
   state: State,
@@ -276,10 +319,14 @@ function askForCheckpoint(state: State, effects: Effects): State {
 }
 
 /**
- * What the worker leaves running in its group is ended, and what that prints until then belongs to the attempt: the end is
- * reported after both.
+ * What the worker leaves running in its group is ended, and what that prints until then belongs to
+ * the attempt: the end is reported after both.
  */
-function workerExited(state: State, { end, rest = false }: EventOf<"worker_exited">, effects: Effects): State {
+function workerExited(
+  state: State,
+  { end, rest = false }: EventOf<"worker_exited">,
+  effects: Effects,
+): State {
   const { code, signal } = end.exit ?? {};
   effects.push({
     tag: "log",
@@ -293,7 +340,11 @@ function workerExited(state: State, { end, rest = false }: EventOf<"worker_exite
     control: release(state.control, effects),
   };
   return rest
-    ? stop(ended, { graceS: state.settings.graceS, by: "its own end, which left processes" }, effects)
+    ? stop(
+      ended,
+      { graceS: state.settings.graceS, by: "its own end, which left processes" },
+      effects,
+    )
     : ended;
 }
 
@@ -301,12 +352,23 @@ function workerExited(state: State, { end, rest = false }: EventOf<"worker_exite
 function stop(state: State, request: StopRequest, effects: Effects): State {
   const { worker } = state;
   if (worker.tag === "awaiting_welcome") {
-    effects.push({ tag: "log", level: "info", message: "no worker is started", fields: { by: request.by } });
-    return { ...state, worker: { tag: "ended", leader: undefined, end: { exit: undefined, stderrTail: [] } } };
+    effects.push({
+      tag: "log",
+      level: "info",
+      message: "no worker is started",
+      fields: { by: request.by },
+    });
+    return {
+      ...state,
+      worker: { tag: "ended", leader: undefined, end: { exit: undefined, stderrTail: [] } },
+    };
   }
   if (worker.tag === "starting") {
     const graceS = Math.min(request.graceS, worker.stop?.graceS ?? Infinity);
-    return { ...state, worker: { tag: "starting", stop: { graceS, by: worker.stop?.by ?? request.by } } };
+    return {
+      ...state,
+      worker: { tag: "starting", stop: { graceS, by: worker.stop?.by ?? request.by } },
+    };
   }
   const released: State = { ...state, control: release(state.control, effects) };
   const { graceS, by } = request;
@@ -315,7 +377,12 @@ function stop(state: State, request: StopRequest, effects: Effects): State {
     return released;
   }
   if (released.group === "ended" || worker.leader === undefined) return released;
-  effects.push({ tag: "log", level: "info", message: "worker is stopped", fields: { grace_s: graceS, by } });
+  effects.push({
+    tag: "log",
+    level: "info",
+    message: "worker is stopped",
+    fields: { grace_s: graceS, by },
+  });
   effects.push({ tag: "end_group", graceS });
   return { ...released, group: "ending" };
 }
@@ -324,7 +391,9 @@ function leaderOf({ worker }: State): ProcessRef | undefined {
   return worker.tag === "running" || worker.tag === "ended" ? worker.leader : undefined;
 }
 
-/** The end to report; undefined while the worker or the rest of a group that is being stopped lives. */
+/**
+ * The end to report; undefined while the worker or the rest of a group that is being stopped lives.
+ */
 function reportableEnd({ worker, group }: State): WorkerEnd | undefined {
   return worker.tag === "ended" && group !== "ending" ? worker.end : undefined;
 }
@@ -346,13 +415,24 @@ function measured(
   return { ...state, control: hold(state.control, why, on, effects) };
 }
 
-// ---------------------------------------------------------------------------------------------------- the daemon
+// ----------------------------------------------------------------------------------------------------
+// the daemon
 
 type FromDaemon = EventOf<
-  "welcomed" | "acknowledged" | "control" | "stop_requested" | "exit_acknowledged" | "heartbeat_answered"
+  | "welcomed"
+  | "acknowledged"
+  | "control"
+  | "stop_requested"
+  | "exit_acknowledged"
+  | "heartbeat_answered"
 >;
 
-function handleDaemonMessage(state: State, event: FromDaemon, now: number, effects: Effects): State {
+function handleDaemonMessage(
+  state: State,
+  event: FromDaemon,
+  now: number,
+  effects: Effects,
+): State {
   const { settings, delivery: { connection } } = state;
   if (connection.tag === "greeting" && event.tag !== "welcomed") {
     const message = `the daemon begins with "${event.tag}" instead of a welcome`;
@@ -367,15 +447,25 @@ function answered(state: State, event: FromDaemon, now: number, effects: Effects
   const { control, delivery, settings } = state;
   switch (event.tag) {
     case "welcomed":
-      if (state.worker.tag === "awaiting_welcome") effects.push({ tag: "start_worker", settings: event.worker });
+      if (state.worker.tag === "awaiting_welcome") {
+        effects.push({ tag: "start_worker", settings: event.worker });
+      }
       return {
         ...state,
-        worker: state.worker.tag === "awaiting_welcome" ? { tag: "starting", stop: undefined } : state.worker,
-        control: event.control === undefined ? control : desire(control, event.control, now, effects),
+        worker: state.worker.tag === "awaiting_welcome"
+          ? { tag: "starting", stop: undefined }
+          : state.worker,
+        control: event.control === undefined
+          ? control
+          : desire(control, event.control, now, effects),
         delivery: welcomed(delivery, event, settings, now, effects),
       };
     case "acknowledged":
-      return storeMeasured({ ...state, delivery: acknowledged(delivery, event) }, event.storeFull === true, effects);
+      return storeMeasured(
+        { ...state, delivery: acknowledged(delivery, event) },
+        event.storeFull === true,
+        effects,
+      );
     case "control":
       return { ...state, control: desire(control, event.desired, now, effects) };
     case "stop_requested":
@@ -403,10 +493,20 @@ function disconnected(state: State, failure: Failure, now: number, effects: Effe
   const { reason } = delivery.connection;
   const fields = { reason };
   if (state.worker.tag === "ended") {
-    effects.push({ tag: "log", level: "info", message: "the daemon has settled the attempt already", fields });
+    effects.push({
+      tag: "log",
+      level: "info",
+      message: "the daemon has settled the attempt already",
+      fields,
+    });
     return leave(after, workerStatus(after), { type: "refused", reason }, effects);
   }
-  effects.push({ tag: "log", level: "error", message: "the run has ended; its worker is stopped", fields });
+  effects.push({
+    tag: "log",
+    level: "error",
+    message: "the run has ended; its worker is stopped",
+    fields,
+  });
   return stop(
     { ...after, stay: { tag: "refused", reason } },
     { graceS: GRACE_S, by: "the run's end" },
@@ -414,7 +514,8 @@ function disconnected(state: State, failure: Failure, now: number, effects: Effe
   );
 }
 
-// ---------------------------------------------------------------------------------------------------- time, and the end
+// ----------------------------------------------------------------------------------------------------
+// time, and the end
 
 /** Whether there is nothing to run and no daemon to report to. */
 function idling(state: State, now: number): State {
@@ -428,21 +529,31 @@ function tick(before: State, now: number, effects: Effects): State {
   const state = leaseEndsAt(before) <= now ? leaseOver(before, effects) : before;
   const { idleSince, settings: { lingerMs } } = state;
   if (idleSince !== undefined && idleSince + lingerMs <= now) {
-    effects.push({ tag: "log", level: "warn", message: "no daemon: another proxy must deliver the rest" });
+    effects.push({
+      tag: "log",
+      level: "warn",
+      message: "no daemon: another proxy must deliver the rest",
+    });
     return leave(state, workerStatus(state), { type: "given_up" }, effects);
   }
   if (state.stay.tag === "signalled" && state.stay.until !== undefined && state.stay.until <= now) {
     return leave(state, workerStatus(state), { type: "given_up" }, effects);
   }
-  const after: State = { ...startedAnyway(state, now, effects), control: controlTick(state.control, now, effects) };
+  const after: State = {
+    ...startedAnyway(state, now, effects),
+    control: controlTick(state.control, now, effects),
+  };
   const message = timeout(after.delivery, after.settings, now);
-  if (message !== undefined) return disconnected(after, { code: undefined, message, announced: false }, now, effects);
+  if (message !== undefined) {
+    return disconnected(after, { code: undefined, message, announced: false }, now, effects);
+  }
   return { ...after, delivery: deliveryTick(after.delivery, after.settings, now, effects) };
 }
 
 function startedAnyway(state: State, now: number, effects: Effects): State {
   if (startsAt(state) > now) return state;
-  const message = "no daemon answers: the worker starts without the config's variables and without a checkpoint";
+  const message =
+    "no daemon answers: the worker starts without the config's variables and without a checkpoint";
   effects.push({ tag: "log", level: "warn", message }, { tag: "start_worker" });
   return { ...state, worker: { tag: "starting", stop: undefined } };
 }
@@ -457,7 +568,9 @@ function leaseOver(state: State, effects: Effects): State {
 /** Continues after both the worker and its group have ended. */
 function settle(state: State, now: number, effects: Effects): State {
   const { stay, worker, group } = state;
-  if (worker.tag === "awaiting_welcome" || worker.tag === "starting" || group === "ending") return state;
+  if (worker.tag === "awaiting_welcome" || worker.tag === "starting" || group === "ending") {
+    return state;
+  }
   if (stay.tag === "refused") {
     return leave(state, PROXY_EXIT.refused, { type: "refused", reason: stay.reason }, effects);
   }

@@ -1,6 +1,7 @@
 /**
- * Throttles by a duty cycle: in every period the worker runs for a share of the time and is stopped for the rest. The share
- * follows the measured rate, so a worker slower than its limit is never stopped.
+ * Throttles by a duty cycle: in every period the worker runs for a share of the time and is stopped
+ * for the rest. The share follows the measured rate, so a worker slower than its limit is never
+ * stopped.
  */
 
 /** Short, so that neither the worker's own timeouts nor people notice it. */
@@ -13,9 +14,12 @@ const MEASURE_MS = 500;
 const MEMORY_BYTES = 1 << 20;
 const MIN_SHARE = MIN_RUN_MS / MAX_PERIOD_MS;
 
-/** The next share of time. @param measured steps a second in the last measurement; 0: not known yet. */
+/**
+ * The next share of time. @param measured steps a second in the last measurement; 0: not known yet.
+ */
 export function nextShare(share: number, measured: number, limit: number): number {
-  // A worker that writes in blocks shows no steps for a while and then many, so the share follows either only slowly.
+  // A worker that writes in blocks shows no steps for a while and then many, so the share follows
+  // either only slowly.
   const factor = measured === 0 ? 1.5 : Math.min(2, Math.max(0.5, limit / measured));
   const next = Math.min(1, Math.max(MIN_SHARE, share * factor));
   return next > 0.98 ? 1 : next;
@@ -31,7 +35,10 @@ export function slices(share: number): { runMs: number; stopMs: number } {
 export interface DutyCycleOptions {
   /** Called with false to stop the worker and with true to continue it. */
   run: (run: boolean) => void;
-  /** Bytes that the worker has written; undefined while something else holds it, so that nothing can be measured. */
+  /**
+   * Bytes that the worker has written; undefined while something else holds it, so that nothing can
+   * be measured.
+   */
   written: () => number | undefined;
 }
 
@@ -39,7 +46,10 @@ export class DutyCycle {
   readonly #options: DutyCycleOptions;
   #limit = 0;
   #share = 1;
-  /** Steps read recently. The worker may be far ahead of the reader, so its rate is computed from its bytes. */
+  /**
+   * Steps read recently. The worker may be far ahead of the reader, so its rate is computed from
+   * its bytes.
+   */
   #readSteps = 0;
   #readBytes = 0;
   #measuredAt = 0;

@@ -1,6 +1,6 @@
 /**
- * Ends a worker's whole process group, or a group that the worker has started: SIGTERM, the grace period, SIGKILL until no
- * process is left.
+ * Ends a worker's whole process group, or a group that the worker has started: SIGTERM, the grace
+ * period, SIGKILL until no process is left.
  */
 import { WorkerGroups } from "../../os/processes/signals.ts";
 import { retryOnShortage } from "../state/retry_on_shortage.ts";

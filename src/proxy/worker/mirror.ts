@@ -56,7 +56,9 @@ export class Mirror {
       if (this.#file === undefined) return;
       const { size } = this.#file.statSync();
       // The file was truncated: its content is new.
-      if (size < this.#file.seekSync(0, Deno.SeekMode.Current)) this.#file.seekSync(0, Deno.SeekMode.Start);
+      if (size < this.#file.seekSync(0, Deno.SeekMode.Current)) {
+        this.#file.seekSync(0, Deno.SeekMode.Start);
+      }
       const buffer = new Uint8Array(CHUNK_BYTES);
       for (let read: number | null; (read = this.#file.readSync(buffer)) !== null && read > 0;) {
         for (let done = 0; done < read;) done += await this.#to.write(buffer.subarray(done, read));

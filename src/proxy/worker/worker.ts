@@ -1,7 +1,7 @@
 /**
- * The worker of one attempt: started, or attached to after another proxy's end; and how it ended. Three files show the
- * state, in this order: the exit record (it has ended), the worker file (it was started; it is alive if its wrapper is),
- * neither (nothing was started).
+ * The worker of one attempt: started, or attached to after another proxy's end; and how it ended.
+ * Three files show the state, in this order: the exit record (it has ended), the worker file (it
+ * was started; it is alive if its wrapper is), neither (nothing was started).
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { RunFiles } from "../../base/layout.ts";
@@ -60,14 +60,18 @@ export function journalOrigin(files: RunFiles, attempt: number): JournalOrigin |
   return start && { inode: start.journal, group: start.leader.pid, startedAt: start.startedAt };
 }
 
-/** What the wrapper has recorded; undefined while there is no complete record. @throws if it cannot be read. */
+/**
+ * What the wrapper has recorded; undefined while there is no complete record. @throws if it cannot
+ * be read.
+ */
 function startOf(files: RunFiles, attempt: number): WorkerRecord | undefined {
   return workerRecordIn(readRecordInProxy(files.workerFile(attempt)));
 }
 
 /** Whether a worker was ever started for the attempt, or failed to start. */
 export function wasStarted(files: RunFiles, attempt: number): boolean {
-  return readRecordInProxy(files.workerFile(attempt)) !== undefined || readExit(files, attempt) !== undefined;
+  return readRecordInProxy(files.workerFile(attempt)) !== undefined ||
+    readExit(files, attempt) !== undefined;
 }
 
 /** Attaches to what an earlier proxy has started. */
@@ -75,7 +79,10 @@ export async function attachWorker(files: RunFiles, attempt: number): Promise<Wo
   const before = readExit(files, attempt);
   if (before !== undefined) {
     const leader = workerRef(files, attempt);
-    return { leader, ended: leader === undefined ? Promise.resolve({ exit: before }) : ending(leader, before) };
+    return {
+      leader,
+      ended: leader === undefined ? Promise.resolve({ exit: before }) : ending(leader, before),
+    };
   }
   const torn = performance.now() + TORN_MS;
   let leader = workerRef(files, attempt);
@@ -83,14 +90,21 @@ export async function attachWorker(files: RunFiles, attempt: number): Promise<Wo
     await sleep(POLL_MS);
     leader = workerRef(files, attempt);
   }
-  if (leader === undefined) return { leader, ended: Promise.resolve({ exit: readExit(files, attempt) }) };
+  if (leader === undefined) {
+    return { leader, ended: Promise.resolve({ exit: readExit(files, attempt) }) };
+  }
   return { leader, ended: watch(files, attempt, leader) };
 }
 
-/** The wrapper ends a moment after it has written the record; until then it would count as left by the worker. */
+/**
+ * The wrapper ends a moment after it has written the record; until then it would count as left by
+ * the worker.
+ */
 async function ending(wrapper: ProcessRef, exit: WorkerExit): Promise<Ending> {
   const deadline = performance.now() + WRAPPER_END_MS;
-  while (await retryOnShortage(() => isAlive(wrapper)) && performance.now() < deadline) await sleep(POLL_MS / 10);
+  while (await retryOnShortage(() => isAlive(wrapper)) && performance.now() < deadline) {
+    await sleep(POLL_MS / 10);
+  }
   return { exit };
 }
 
@@ -101,7 +115,9 @@ async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Prom
     await sleep(POLL_MS);
   }
   // The record may have been written between the two reads.
-  const exit = await retryOnShortage(() => readExit(files, attempt) ?? readUnfinishedExit(files, attempt));
+  const exit = await retryOnShortage(() =>
+    readExit(files, attempt) ?? readUnfinishedExit(files, attempt)
+  );
   if (exit !== undefined) return { exit };
   // Only the wrapper was killed: the worker continues, and its exit will be unknown.
   while (await retryOnShortage(() => groupAlive(leader))) await sleep(POLL_MS);
@@ -109,8 +125,8 @@ async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Prom
 }
 
 /**
- * Starts the attempt's worker, or attaches to one that was started before. A program that cannot be executed gives an exit
- * with a spawn error, recorded like any other.
+ * Starts the attempt's worker, or attaches to one that was started before. A program that cannot be
+ * executed gives an exit with a spawn error, recorded like any other.
  * @throws when no process can be created now.
  */
 export async function startWorker(
@@ -122,11 +138,16 @@ export async function startWorker(
   if (wasStarted(files, attempt)) return await attachWorker(files, attempt);
   const [name = "", ...words] = start.argv;
   // The sandbox has files of its own in some places.
-  const program = start.sandbox.length > 0 ? { path: name } : findProgram(name, start.cwd, start.env.PATH, start.user);
+  const program = start.sandbox.length > 0
+    ? { path: name }
+    : findProgram(name, start.cwd, start.env.PATH, start.user);
   const cannot = (code: number, spawnError: string, searched?: string): Worker => {
     const exit: WorkerExit = { code, signal: "", endedAt: new Date().toISOString(), spawnError };
     writeExit(files, attempt, exit);
-    log.error({ error: spawnError, ...(searched === undefined ? {} : { path: searched }) }, "worker cannot be started");
+    log.error(
+      { error: spawnError, ...(searched === undefined ? {} : { path: searched }) },
+      "worker cannot be started",
+    );
     return { leader: undefined, ended: Promise.resolve({ exit }) };
   };
   if (kindOf(start.cwd, start.user) !== "directory") {
@@ -138,9 +159,12 @@ export async function startWorker(
   if (stdin !== undefined) makeFifo(stdin);
   createJournal(files.stdout(attempt), files.journalShift(attempt));
   openForAppending(files.stderr(attempt)).close();
-  // Otherwise the wrapper would wait for the other end of a FIFO that a worker of an earlier attempt has put there.
+  // Otherwise the wrapper would wait for the other end of a FIFO that a worker of an earlier
+  // attempt has put there.
   const exit = files.exitFile(attempt);
-  for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) quarantineFile(path);
+  for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) {
+    quarantineFile(path);
+  }
   const child = await retryOnShortage(() =>
     spawnWrapper(files, attempt, {
       ...start,
@@ -151,14 +175,22 @@ export async function startWorker(
   let left: Deno.CommandStatus | undefined;
   const status = child.status.then((s) => left = s);
   let leader: ProcessRef | undefined;
-  while ((leader = await retryOnShortage(() => workerRef(files, attempt))) === undefined && left === undefined) {
+  while (
+    (leader = await retryOnShortage(() => workerRef(files, attempt))) === undefined &&
+    left === undefined
+  ) {
     await sleep(5);
   }
   leader ??= await retryOnShortage(() => workerRef(files, attempt));
   if (left?.code === NO_SPACE && leader === undefined) {
-    throw new MosaicError("unavailable", `no space to start a worker: the files in ${files.control} cannot be written`);
+    throw new MosaicError(
+      "unavailable",
+      `no space to start a worker: the files in ${files.control} cannot be written`,
+    );
   }
-  if (left?.code === ALREADY_STARTED && leader?.pid !== child.pid) return await attachWorker(files, attempt);
+  if (left?.code === ALREADY_STARTED && leader?.pid !== child.pid) {
+    return await attachWorker(files, attempt);
+  }
   log.info({ pid: child.pid, program: program.path }, "worker started");
   return { leader, ended: status.then((s) => endOf(files, attempt, leader, s, log)) };
 }
@@ -178,7 +210,10 @@ async function endOf(
     const deadline = performance.now() + GROUP_END_MS;
     while (await alive() && performance.now() < deadline) await sleep(POLL_MS / 4);
     if (await alive()) {
-      log.warn({ status }, "the worker's wrapper has ended while the worker runs; its exit status will be unknown");
+      log.warn(
+        { status },
+        "the worker's wrapper has ended while the worker runs; its exit status will be unknown",
+      );
       while (await alive()) await sleep(POLL_MS);
       return { exit: undefined };
     }

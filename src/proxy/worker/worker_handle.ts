@@ -1,5 +1,6 @@
 /**
- * Performs the proxy's effects on the worker's process: start, signals, control messages, end. Results come back as events.
+ * Performs the proxy's effects on the worker's process: start, signals, control messages, end.
+ * Results come back as events.
  */
 import { messageOf } from "../../base/errors.ts";
 import type { RunFiles } from "../../base/layout.ts";
@@ -8,7 +9,12 @@ import { writeRecord } from "../../os/files/untrusted_changes.ts";
 import type { ProcessRef } from "../../os/processes/identity.ts";
 import { readControlRecord, writeControlRecord } from "../state/control_record.ts";
 import { GroupEnd } from "./end_group.ts";
-import type { ControlRecord, Event, WorkerRequest, WorkerSettings } from "../state/events_and_effects.ts";
+import type {
+  ControlRecord,
+  Event,
+  WorkerRequest,
+  WorkerSettings,
+} from "../state/events_and_effects.ts";
 import type { Journal } from "../../journal/journal.ts";
 import type { Logger } from "../../base/log.ts";
 import type { EventQueue } from "../state/queue.ts";
@@ -24,11 +30,18 @@ export interface WorkerPlan {
   attempt: number;
   /** undefined: an earlier proxy has started the worker. */
   start: WorkerStart | undefined;
-  /** Preparations before its start. @returns additions to its environment @throws errors that prevent the start for good */
-  prepare?: ((signal: AbortSignal, settings?: WorkerSettings) => Promise<Record<string, string>>) | undefined;
+  /**
+   * Preparations before its start. @returns additions to its environment @throws errors that
+   * prevent the start for good
+   */
+  prepare?:
+    | ((signal: AbortSignal, settings?: WorkerSettings) => Promise<Record<string, string>>)
+    | undefined;
   /** Called when it was started or found; processes started after this are not the worker's. */
   started?: (() => void) | undefined;
-  /** Cleanup after its end and before the end is reported, because then the next attempt may begin. */
+  /**
+   * Cleanup after its end and before the end is reported, because then the next attempt may begin.
+   */
   clear?: (() => Promise<void>) | undefined;
 }
 
@@ -65,9 +78,12 @@ export class WorkerHandle {
     let worker: Worker;
     let inherited: ControlRecord | undefined;
     try {
-      worker = start === undefined
-        ? await attachWorker(files, attempt)
-        : await startWorker(files, attempt, { ...start, env: { ...start.env, ...added } }, this.#log);
+      worker = start === undefined ? await attachWorker(files, attempt) : await startWorker(
+        files,
+        attempt,
+        { ...start, env: { ...start.env, ...added } },
+        this.#log,
+      );
       if (start === undefined) inherited = readControlRecord(files, attempt);
     } catch (error) {
       return this.#queue.fail(error);
@@ -83,7 +99,11 @@ export class WorkerHandle {
       const rest = leader !== undefined && await retryOnShortage(() => groupAlive(leader));
       this.#hasEnded = true;
       if (!rest || this.#groupHasEnded) await this.#endJournal();
-      this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#stderrTail(), byItself }, rest });
+      this.#queue.put({
+        tag: "worker_exited",
+        end: { exit, stderrTail: await this.#stderrTail(), byItself },
+        rest,
+      });
     } catch (error) {
       this.#queue.fail(error);
     }
@@ -102,7 +122,10 @@ export class WorkerHandle {
     return await retryOnShortage(() => lastLines(files.stderr(attempt), STDERR_LINES));
   }
 
-  /** No process of the group is left. Others that have left it may still append: their later output is not the worker's. */
+  /**
+   * No process of the group is left. Others that have left it may still append: their later output
+   * is not the worker's.
+   */
   async #endJournal(): Promise<void> {
     await retryOnShortage(() => this.#journal.endHere());
   }
@@ -126,7 +149,10 @@ export class WorkerHandle {
     if (this.#leader === undefined) return;
     this.#groupEnd = new GroupEnd(this.#leader, graceS);
     this.#groupEnd.done.catch((error) => {
-      this.#log.error({ error: messageOf(error) }, "the worker's group cannot be ended; not waiting for it any longer");
+      this.#log.error(
+        { error: messageOf(error) },
+        "the worker's group cannot be ended; not waiting for it any longer",
+      );
     }).then(async () => {
       this.#groupHasEnded = true;
       // Otherwise this follows when the exit is known.
@@ -139,7 +165,10 @@ export class WorkerHandle {
     try {
       writeControlRecord(this.#plan.files, this.#plan.attempt, record);
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, "desired control could not be written for a later proxy");
+      this.#log.warn(
+        { error: messageOf(error) },
+        "desired control could not be written for a later proxy",
+      );
     }
   }
 

@@ -15,7 +15,10 @@ export class WorkerInput {
     this.#log = log;
   }
 
-  /** Sends one message after the other: if a worker does not read, the pipe fills up, and messages wait here. */
+  /**
+   * Sends one message after the other: if a worker does not read, the pipe fills up, and messages
+   * wait here.
+   */
   send(control: WorkerRequest): void {
     const bytes = new TextEncoder().encode(JSON.stringify({ control }) + "\n");
     this.#writing = this.#writing.then(async () => {

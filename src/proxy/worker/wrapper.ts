@@ -1,7 +1,7 @@
 /**
- * The shell between the proxy and the worker. It is why training survives the proxy's death: it leads a session and a
- * process group of its own, has files for output, and records how the worker ended. The worker's data does not pass
- * through it.
+ * The shell between the proxy and the worker. It is why training survives the proxy's death: it
+ * leads a session and a process group of its own, has files for output, and records how the worker
+ * ended. The worker's data does not pass through it.
  */
 import type { RunFiles } from "../../base/layout.ts";
 import { CLOSE_DESCRIPTORS, type Confinement, crossing } from "../../os/rights/crossing.ts";
@@ -11,7 +11,10 @@ import { inodeOf } from "../../journal/journal_file.ts";
 
 /** The wrapper found a worker file of the attempt: the worker was started already. */
 export const ALREADY_STARTED = 199;
-/** The wrapper could not write its files (a full disk): nothing was started, and a later try may succeed. */
+/**
+ * The wrapper could not write its files (a full disk): nothing was started, and a later try may
+ * succeed.
+ */
 export const NO_SPACE = 198;
 /** A worker that could not be put under its limits is not run. */
 const NO_CGROUP = 126;
@@ -19,26 +22,33 @@ const NO_CGROUP = 126;
 const RESERVED = 120;
 
 /**
- * - `trap :` and not `trap ''`: the wrapper must survive a signal to its group, and a handler, unlike ignoring, is not
- *   inherited by the worker.
- * - The worker file is created exclusively (`set -C`), so that of two wrappers of one attempt only one runs the worker. A
- *   wrapper that cannot write its content removes it.
- * - The exit record's space is allocated before the worker starts, and overwritten without truncation: the end of a worker
- *   that has filled the disk is recorded nevertheless. Both files are held open: if the state directory was moved meanwhile,
- *   the record is in the unfinished file (readUnfinishedExit).
- * - The pid's start time is the 20th field after the command's name, as in src/os/processes/identity.ts.
- * - The worker's output files lose the write permission once they are open: a script that opens /dev/stdout or /dev/stderr
- *   would open them again, and `>` would truncate them (docs/explanation/architecture.md).
- * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it outlives the group's end.
+ * - `trap :` and not `trap ''`: the wrapper must survive a signal to its group, and a handler,
+ *   unlike ignoring, is not inherited by the worker.
+ * - The worker file is created exclusively (`set -C`), so that of two wrappers of one attempt only
+ *   one runs the worker. A wrapper that cannot write its content removes it.
+ * - The exit record's space is allocated before the worker starts, and overwritten without
+ *   truncation: the end of a worker that has filled the disk is recorded nevertheless. Both files
+ *   are held open: if the state directory was moved meanwhile, the record is in the unfinished file
+ *   (readUnfinishedExit).
+ * - The pid's start time is the 20th field after the command's name, as in
+ *   src/os/processes/identity.ts.
+ * - The worker's output files lose the write permission once they are open: a script that opens
+ *   /dev/stdout or /dev/stderr would open them again, and `>` would truncate them
+ *   (docs/explanation/architecture.md).
+ * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it
+ *   outlives the group's end.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
- * - A signal to the group may interrupt `mv`, so it is tried more than once; what it moves is complete in any case. A worker
- *   without a sandbox may have removed the file and put anything in the record's place, which is removed first.
- * - A status of 128 + n is signal n or the worker's own code; $? cannot tell. But a shell prints on standard error that a
- *   signal has ended a command; this output goes to a file here, with its space allocated as well. Without such output (a
- *   shell prints none for SIGINT and SIGPIPE) the status is recorded as a code. If sh is bash, it prints none in its POSIX
- *   mode, so that is turned off.
+ * - A signal to the group may interrupt `mv`, so it is tried more than once; what it moves is
+ *   complete in any case. A worker without a sandbox may have removed the file and put anything in
+ *   the record's place, which is removed first.
+ * - A status of 128 + n is signal n or the worker's own code; $? cannot tell. But a shell prints on
+ *   standard error that a signal has ended a command; this output goes to a file here, with its
+ *   space allocated as well. Without such output (a shell prints none for SIGINT and SIGPIPE) the
+ *   status is recorded as a code. If sh is bash, it prints none in its POSIX mode, so that is
+ *   turned off.
  * - It exits with the worker's status, for a parent that finds no record (a full disk).
- * - It runs with a fixed environment and working directory: it may have more rights than the worker (src/os/rights/crossing.ts).
+ * - It runs with a fixed environment and working directory: it may have more rights than the worker
+ *   (src/os/rights/crossing.ts).
  */
 export const SCRIPT = `
 trap : HUP INT QUIT TERM USR1 USR2
@@ -109,7 +119,11 @@ export interface WrappedCommand extends Confinement {
 }
 
 /** @throws when no process can be created. */
-export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedCommand): Deno.ChildProcess {
+export function spawnWrapper(
+  files: RunFiles,
+  attempt: number,
+  command: WrappedCommand,
+): Deno.ChildProcess {
   const { argv, env, cwd } = crossing(command.argv, command);
   return new Deno.Command("/bin/sh", {
     args: [

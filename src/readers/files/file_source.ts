@@ -1,4 +1,7 @@
-/** One observed file: how far it was read, where reading continues, and whether it is still the same file. */
+/**
+ * One observed file: how far it was read, where reading continues, and whether it is still the same
+ * file.
+ */
 import { asEffectiveUser } from "../../os/rights/effective_user.ts";
 import { infoOf, openRegularInProxy } from "../../os/files/untrusted.ts";
 import type { WorkerUser } from "../../os/rights/worker_user.ts";
@@ -10,7 +13,10 @@ import type { FormatName, FormatReader, FormatState, Problem } from "../format/f
 import type { SourceRecord } from "../format/tracker_records.ts";
 import type { SourceCursor } from "../../records/ingest_batch.ts";
 
-/** A reader with a larger state (the columns of a huge table) is given up: all cursors are sent in one message. */
+/**
+ * A reader with a larger state (the columns of a huge table) is given up: all cursors are sent in
+ * one message.
+ */
 const MAX_STATE_LENGTH = 64 << 10;
 const MAX_RECORDS = 2000;
 
@@ -28,14 +34,19 @@ interface State {
   reader: FormatState;
 }
 
-/** All problems of one kind in a file: the first one, with their number and the sum of their bytes. */
+/**
+ * All problems of one kind in a file: the first one, with their number and the sum of their bytes.
+ */
 export interface CountedProblem extends Problem {
   count: number;
 }
 
 export interface Chunk {
   records: SourceRecord[];
-  /** One of a kind, when the file was read to its end; with the last read again if there are at least twice as many. */
+  /**
+   * One of a kind, when the file was read to its end; with the last read again if there are at
+   * least twice as many.
+   */
   problems: CountedProblem[];
   /** How many bytes were read. */
   bytes: number;
@@ -52,8 +63,15 @@ export function isExportedFile(path: string, root: string, user: WorkerUser | un
   return head !== undefined && isExported(format!, head);
 }
 
-/** The format of a file by its name, or by its content; undefined if no reader takes it, or there is too little to tell. */
-export function formatAt(path: string, root: string, user: WorkerUser | undefined): FormatName | undefined {
+/**
+ * The format of a file by its name, or by its content; undefined if no reader takes it, or there is
+ * too little to tell.
+ */
+export function formatAt(
+  path: string,
+  root: string,
+  user: WorkerUser | undefined,
+): FormatName | undefined {
   const kind = fileKindOf(path);
   if (kind !== undefined && kind.byContent !== true) return kind.format;
   const head = headOf(path, root, user, CONTENT_HEAD_BYTES);
@@ -83,7 +101,10 @@ export class FileSource {
   readonly #reader: FormatReader;
   /** Identifies the file's state when everything was read. */
   #seen = "";
-  /** The file's state and the cursor at the last read: if both are unchanged, nothing more can be read. */
+  /**
+   * The file's state and the cursor at the last read: if both are unchanged, nothing more can be
+   * read.
+   */
   #last = "";
   #want = 0;
   #isExported = false;
@@ -99,9 +120,22 @@ export class FileSource {
   }
 
   /** @param from where this attempt's output begins, in a file that existed before */
-  static at(path: string, root: string, label: string, from: number, format = formatOfName(path)!): FileSource {
+  static at(
+    path: string,
+    root: string,
+    label: string,
+    from: number,
+    format = formatOfName(path)!,
+  ): FileSource {
     const reader = openFormat(format).state();
-    return new FileSource({ name: path, label, serial: 0 }, { path, root, ino: null, from, over: false, reader });
+    return new FileSource({ name: path, label, serial: 0 }, {
+      path,
+      root,
+      ino: null,
+      from,
+      over: false,
+      reader,
+    });
   }
 
   /**
@@ -161,7 +195,9 @@ export class FileSource {
     const size = Math.min(whole, this.#limit);
     const problems: Problem[] = [];
     const isOther = this.#state.ino !== null && ino !== this.#state.ino;
-    if (isOther || size < this.#reader.offset) this.#beginAgain(isOther ? "another file" : "shorter", size, problems);
+    if (isOther || size < this.#reader.offset) {
+      this.#beginAgain(isOther ? "another file" : "shorter", size, problems);
+    }
     this.#state.ino = ino;
 
     const from = this.#reader.offset;
@@ -208,7 +244,9 @@ export class FileSource {
     const own = this.#reader.offset <= this.#state.from ? [] : withTag(records, this.path);
     const due = this.#due(problems, (!again && atEnd) || this.#state.over, end && atEnd);
     const isNothing = own.length + due.length === 0 && !again && atEnd;
-    return isNothing ? undefined : { records: own, problems: due, bytes: Math.max(1, this.#reader.offset - from) };
+    return isNothing
+      ? undefined
+      : { records: own, problems: due, bytes: Math.max(1, this.#reader.offset - from) };
   }
 
   /**

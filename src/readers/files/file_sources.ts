@@ -1,6 +1,7 @@
 /**
- * The files that a proxy observes besides the journal: finds them, reads one batch after the other, and builds the messages.
- * The daemon stores each batch with its file's cursor; what is not stored is read again.
+ * The files that a proxy observes besides the journal: finds them, reads one batch after the other,
+ * and builds the messages. The daemon stores each batch with its file's cursor; what is not stored
+ * is read again.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf } from "../../base/errors.ts";
@@ -22,7 +23,10 @@ import { eventOf, problemEvent, type Records, recordsOf } from "./source_records
 import { changedAt } from "./file_times.ts";
 import { type WorkerFile, WorkerFiles, type WorkerFilesPlan } from "./worker_files.ts";
 
-export type SourceBatchInit = Exclude<MessageInitShape<typeof SourceBatchSchema>, { $typeName: string }>;
+export type SourceBatchInit = Exclude<
+  MessageInitShape<typeof SourceBatchSchema>,
+  { $typeName: string }
+>;
 
 const MAX_SOURCES = 2048;
 /** With more files than this, those that do not grow are looked at less often. */
@@ -111,7 +115,10 @@ export class FileSources {
     this.#own = new OwnSource(plan.log, undefined);
   }
 
-  /** Continues where the daemon's store ends. @param observed undefined: the daemon accepts only the journal */
+  /**
+   * Continues where the daemon's store ends. @param observed undefined: the daemon accepts only the
+   * journal
+   */
   restore(observed: { cursors: SourceCursor[] } & Company | undefined): void {
     this.#isOn = observed !== undefined;
     const cursors = observed?.cursors ?? [];
@@ -140,7 +147,10 @@ export class FileSources {
     clearTimeout(this.#timer);
     if (!this.#isOn) return;
     const isActive = performance.now() - this.#grewAt < ACTIVE_MS;
-    this.#timer = setTimeout(wake, Math.max(this.#pollMs, FIRST_READ_MS - (performance.now() - this.#startedAt)));
+    this.#timer = setTimeout(
+      wake,
+      Math.max(this.#pollMs, FIRST_READ_MS - (performance.now() - this.#startedAt)),
+    );
     this.#pollMs = Math.min(this.#pollMs * 2, isActive ? POLL_MS.most : POLL_MS.idle);
   }
 
@@ -173,9 +183,10 @@ export class FileSources {
   }
 
   /**
-   * For a reader that comes after the attempt's proxy: the content of each file, one after the other, without records that
-   * belong to no file.
-   * @param which "known": files with a cursor, from the cursor on; "new": also others; "again": what is before the cursors
+   * For a reader that comes after the attempt's proxy: the content of each file, one after the
+   * other, without records that belong to no file.
+   * @param which "known": files with a cursor, from the cursor on; "new": also others; "again":
+   * what is before the cursors
    */
   *left(
     cursors: readonly SourceCursor[],
@@ -187,11 +198,13 @@ export class FileSources {
     for (const [name, source] of this.#sources) {
       const info = infoIfThere(name);
       // Who has written to it since is not known.
-      const isLater = info !== undefined && changedAt(info) > (this.#plan.endedAt ?? Infinity) + LATER_MS;
+      const isLater = info !== undefined &&
+        changedAt(info) > (this.#plan.endedAt ?? Infinity) + LATER_MS;
       if (info === undefined || isLater || source.isOther(info)) this.#sources.delete(name);
     }
     if (which === "again") {
-      // A file without a cursor, such as a standard error of which nothing was read, has nothing before it.
+      // A file without a cursor, such as a standard error of which nothing was read, has nothing
+      // before it.
       const read = cursors.filter(({ name }) => this.#sources.has(name));
       this.#sources = new Map(read.map((cursor) => [cursor.name, FileSource.again(cursor)]));
     }
@@ -200,15 +213,18 @@ export class FileSources {
       this.#find(performance.now(), true);
     }
     for (const source of this.#sources.values()) {
-      for (let batch; (batch = this.#read(source, most, which !== "again")) !== undefined;) yield batch.message;
+      for (let batch; (batch = this.#read(source, most, which !== "again")) !== undefined;) {
+        yield batch.message;
+      }
     }
   }
 
   /**
-   * The files that were named when the run had begun, or was over: each with what becomes of it, then the content that is not
-   * stored yet.
+   * The files that were named when the run had begun, or was over: each with what becomes of it,
+   * then the content that is not stored yet.
    * @param cursors of the files that were read before
-   * @param isOver the run has ended: a file that is named without wildcards is read also if it is older
+   * @param isOver the run has ended: a file that is named without wildcards is read also if it is
+   * older
    */
   *named(
     cursors: readonly SourceCursor[],
@@ -218,12 +234,16 @@ export class FileSources {
     this.restore({ cursors: [...cursors], shared: false, others: false, below: [] });
     const found = this.#files.list().filter(({ path }) => this.#files.isRequested(path));
     const known = new Map(cursors.map((cursor) => [cursor.name, cursor]));
-    const plain = isOver ? this.#plan.observation.globs.filter(({ glob }) => !/[*?]/.test(glob)) : [];
+    const plain = isOver
+      ? this.#plan.observation.globs.filter(({ glob }) => !/[*?]/.test(glob))
+      : [];
     const isPlain = (path: string) => plain.some(({ glob }) => matcherOf(glob)(path));
     const due: FileSource[] = [];
     for (const { path, root } of found) {
       const cursor = known.get(path);
-      const source = cursor === undefined ? this.#sourceOf(path, root, isPlain(path)) : FileSource.of(cursor, true);
+      const source = cursor === undefined
+        ? this.#sourceOf(path, root, isPlain(path))
+        : FileSource.of(cursor, true);
       if (typeof source === "string") {
         yield { file: { path, why: source } };
         continue;
@@ -232,7 +252,9 @@ export class FileSources {
       due.push(source);
       yield { file: { path, format: source.format, isKnown: cursor !== undefined } };
     }
-    for (const glob of this.#files.unmatched(found)) yield { file: { path: glob, why: NO_MATCH.what } };
+    for (const glob of this.#files.unmatched(found)) {
+      yield { file: { path: glob, why: NO_MATCH.what } };
+    }
     for (const source of due) {
       for (let batch; (batch = this.#read(source, most, true)) !== undefined;) {
         yield { path: source.path, message: batch.message, count: batch.count ?? 0 };
@@ -259,7 +281,9 @@ export class FileSources {
   }
 
   #newSource(path: string, root: string, format: FormatName): FileSource {
-    const taken = new Map([...this.#sources.values()].map(({ label, path }) => [label, writerOf(path)]));
+    const taken = new Map(
+      [...this.#sources.values()].map(({ label, path }) => [label, writerOf(path)]),
+    );
     return FileSource.at(path, root, labelOf(path, taken), this.#files.sizeBefore(path), format);
   }
 
@@ -294,7 +318,8 @@ export class FileSources {
     const wasNew = source.isNew;
     try {
       while (bytes < most && records.episodes.length + records.events.length === 0) {
-        // The log of standard error is mosaic's own file, in a directory that a worker with a user of its own cannot enter.
+        // The log of standard error is mosaic's own file, in a directory that a worker with a user
+        // of its own cannot enter.
         const isLog = source.path === this.#plan.files.stderr(this.#plan.attempt);
         const chunk = source.read(most, final, isLog ? undefined : this.#plan.observation.user);
         if (chunk === undefined) break;
@@ -304,10 +329,18 @@ export class FileSources {
           chunk.records,
           source.path,
           this.#plan.context,
-          (media) => keepMedia(this.#plan.files.directory, media, (detail) => this.#own.reportOnce("media", detail)),
+          (media) =>
+            keepMedia(
+              this.#plan.files.directory,
+              media,
+              (detail) => this.#own.reportOnce("media", detail),
+            ),
         );
         records.episodes.push(...episodes);
-        records.events.push(...events, ...chunk.problems.map((problem) => problemEvent(source.path, problem)));
+        records.events.push(
+          ...events,
+          ...chunk.problems.map((problem) => problemEvent(source.path, problem)),
+        );
       }
     } catch (error) {
       // A file that was removed or is now part of another is not read; its cursor stays.
@@ -347,12 +380,17 @@ export class FileSources {
     this.#scan.done(now, this.#sources.size > known);
   }
 
-  /** A program may write thousands of tables: each is opened again only after it has doubled, up to what a look reads. */
+  /**
+   * A program may write thousands of tables: each is opened again only after it has doubled, up to
+   * what a look reads.
+   */
   #isWorthALook(path: string, size: number, final: boolean): boolean {
     const before = this.#looked.get(path) ?? 0;
     const isKnown = this.#looked.has(path);
     if (!isKnown && this.#looked.size >= MAX_LOOKED) return false;
-    if (before >= CONTENT_HEAD_BYTES || size <= before || (!final && size < 2 * before)) return false;
+    if (before >= CONTENT_HEAD_BYTES || size <= before || (!final && size < 2 * before)) {
+      return false;
+    }
     this.#looked.set(path, size);
     return true;
   }
@@ -362,11 +400,19 @@ export class FileSources {
     return root === undefined ? path : path.slice(root.length + 1);
   }
 
-  #take({ file: { path, root, artifact, place, isOffered }, info }: WorkerFile, final: boolean): void {
+  #take(
+    { file: { path, root, artifact, place, isOffered }, info }: WorkerFile,
+    final: boolean,
+  ): void {
     const isRequested = place === "requested";
     if (artifact !== undefined) {
       if (!final && Date.now() - changedAt(info) < QUIET_MS) return;
-      return this.#own.reportArtifact({ path, kind: artifact, bytes: info.size, changedAt: changedAt(info) });
+      return this.#own.reportArtifact({
+        path,
+        kind: artifact,
+        bytes: info.size,
+        changedAt: changedAt(info),
+      });
     }
     const { user } = this.#plan.observation;
     if (isOffered && !this.#isWorthALook(path, info.size, final)) return;
@@ -386,16 +432,23 @@ export class FileSources {
       });
     }
     if (this.#sources.size >= MAX_SOURCES) {
-      return this.#own.reportOnce("files", `more than ${MAX_SOURCES} files: ${path} and others are not read`);
+      return this.#own.reportOnce(
+        "files",
+        `more than ${MAX_SOURCES} files: ${path} and others are not read`,
+      );
     }
     this.#sources.set(path, this.#newSource(path, root, format));
   }
 }
 
 const encoder = new TextEncoder();
-const json = (records: unknown[]) => records.length === 0 ? new Uint8Array(0) : encoder.encode(JSON.stringify(records));
+const json = (records: unknown[]) =>
+  records.length === 0 ? new Uint8Array(0) : encoder.encode(JSON.stringify(records));
 
-function messageWith({ serial, ...cursor }: SourceCursor, { episodes, events }: Records): SourceBatchInit {
+function messageWith(
+  { serial, ...cursor }: SourceCursor,
+  { episodes, events }: Records,
+): SourceBatchInit {
   return {
     cursor: { ...cursor, serial: BigInt(serial) },
     episodesJson: json(episodes),

@@ -2,8 +2,8 @@
 import { fileKindOf } from "../formats.ts";
 
 /**
- * The label of a file's series, used if another source has series of the same names: what its kind says
- * (src/readers/formats.ts), with as many parent directories as make it unique.
+ * The label of a file's series, used if another source has series of the same names: what its kind
+ * says (src/readers/formats.ts), with as many parent directories as make it unique.
  * @param taken by label, its owner: `writerOf` of the source
  */
 export function labelOf(path: string, taken: ReadonlyMap<string, string>): string {

@@ -18,10 +18,16 @@ export function keepMedia(
 ): string | undefined {
   if (bytes.length > MAX_BYTES) return undefined;
   const directory = `${runDirectory}/media`;
-  const name = `${tag.replace(/[^\w.-]+/g, "_").slice(0, 80)}-${step ?? 0}-${index}.${suffixOf(type) ?? media}`;
+  const name = `${tag.replace(/[^\w.-]+/g, "_").slice(0, 80)}-${step ?? 0}-${index}.${
+    suffixOf(type) ?? media
+  }`;
   try {
-    // Made before the worker started (OWN_DIRECTORIES): afterwards the worker could have put its own in its place.
-    if (infoOf(`${directory}/${name}`) === undefined && entriesOf(directory, runDirectory).length >= MAX_FILES) {
+    // Made before the worker started (OWN_DIRECTORIES): afterwards the worker could have put its
+    // own in its place.
+    if (
+      infoOf(`${directory}/${name}`) === undefined &&
+      entriesOf(directory, runDirectory).length >= MAX_FILES
+    ) {
       onProblem(`more than ${MAX_FILES} pictures and sounds: further ones are not kept`);
       return undefined;
     }
@@ -35,5 +41,6 @@ export function keepMedia(
 
 /** The type may be a worker's own text. */
 function suffixOf(type: string): string | undefined {
-  return /^(?:image|audio|video)\/(?:x-)?(png|jpeg|gif|webp|wav|ogg|opus|mpeg|flac|aac|mp4|webm)$/.exec(type)?.[1];
+  return /^(?:image|audio|video)\/(?:x-)?(png|jpeg|gif|webp|wav|ogg|opus|mpeg|flac|aac|mp4|webm)$/
+    .exec(type)?.[1];
 }

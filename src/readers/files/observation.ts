@@ -2,7 +2,10 @@
 import type { WorkerUser } from "../../os/rights/worker_user.ts";
 
 export interface Observation {
-  /** Directories to search, absolute: the worker's working directory. In earlier versions, all directories. */
+  /**
+   * Directories to search, absolute: the worker's working directory. In earlier versions, all
+   * directories.
+   */
   roots: readonly string[];
   /** Other directories where trackers of any program write. */
   places?: readonly string[];
@@ -12,20 +15,37 @@ export interface Observation {
   user?: WorkerUser | undefined;
 }
 
-/** Where trackers write besides the working directory: a variable of the worker's environment, and a path below its value. */
-const PLACES: readonly [variable: string, below: string][] = [["HOME", "/ray_results"], ["WANDB_DIR", ""]];
+/**
+ * Where trackers write besides the working directory: a variable of the worker's environment, and a
+ * path below its value.
+ */
+const PLACES: readonly [variable: string, below: string][] = [["HOME", "/ray_results"], [
+  "WANDB_DIR",
+  "",
+]];
 
 /** @param globs absolute, or relative to the working directory */
 export function observationOf(
-  { cwd, env, user }: { cwd: string; env: Readonly<Record<string, string>>; user?: WorkerUser | undefined },
+  { cwd, env, user }: {
+    cwd: string;
+    env: Readonly<Record<string, string>>;
+    user?: WorkerUser | undefined;
+  },
   globs: readonly string[],
 ): Observation {
-  const places = PLACES.flatMap(([variable, below]) => env[variable]?.startsWith("/") ? [env[variable] + below] : []);
+  const places = PLACES.flatMap(([variable, below]) =>
+    env[variable]?.startsWith("/") ? [env[variable] + below] : []
+  );
   // With / as a root every file would count as the worker's.
   const known = (paths: string[]) => [...new Set(paths)].filter((path) => path !== "/");
   const absolute = globs.map((glob) => glob.startsWith("/") ? glob : `${cwd}/${glob}`);
   const [roots, others] = [known([cwd]), known(places.filter((path) => path !== cwd))];
-  return { roots, places: others, globs: absolute.map((glob) => ({ root: rootOfGlob(glob), glob })), user };
+  return {
+    roots,
+    places: others,
+    globs: absolute.map((glob) => ({ root: rootOfGlob(glob), glob })),
+    user,
+  };
 }
 
 function rootOfGlob(glob: string): string {
@@ -34,7 +54,10 @@ function rootOfGlob(glob: string): string {
   return fixed.slice(0, fixed.lastIndexOf("/")) || "/";
 }
 
-/** A pattern that is a directory's name means all files in it. `*` and `?` stay within a name, `**` spans directories. */
+/**
+ * A pattern that is a directory's name means all files in it. `*` and `?` stay within a name, `**`
+ * spans directories.
+ */
 export function matcherOf(glob: string): (path: string) => boolean {
   const source = glob.replace(/\*\*\/?|[*?]|[^*?]+/g, (part) => {
     if (part === "**/") return "(?:.*/)?";
@@ -43,6 +66,8 @@ export function matcherOf(glob: string): (path: string) => boolean {
     if (part === "?") return "[^/]";
     return part.replace(/[\\^$.|+(){}[\]]/g, "\\$&");
   });
-  const pattern = new RegExp(`^${source.replace(/\/$/, "")}${/[*?]/.test(glob) ? "" : "(?:/.*)?"}$`);
+  const pattern = new RegExp(
+    `^${source.replace(/\/$/, "")}${/[*?]/.test(glob) ? "" : "(?:/.*)?"}$`,
+  );
   return (path) => pattern.test(path);
 }

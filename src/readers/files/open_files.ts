@@ -1,6 +1,6 @@
 /**
- * A worker's processes, and the files that they have open for writing, from /proc. Under a permission set only a shell may
- * read it.
+ * A worker's processes, and the files that they have open for writing, from /proc. Under a
+ * permission set only a shell may read it.
  */
 import { parsedObject } from "../../base/text/json_text.ts";
 import { shellOutput, SOON } from "../../os/processes/shell.ts";
@@ -12,13 +12,14 @@ for pid; do statuses="$statuses /proc/$pid/status"; fds="$fds /proc/$pid/fd"; do
 :`;
 
 /**
- * Ray and others start daemons in sessions of their own; these have the worker's environment. Reading that of a process that is
- * stuck in a driver waits for it.
+ * Ray and others start daemons in sessions of their own; these have the worker's environment.
+ * Reading that of a process that is stuck in a driver waits for it.
  */
 const OF_RUN = SOON + 'grep -lszxF -- "MOSAIC_RUN_DIR=$1" /proc/[0-9]*/environ 2>/dev/null; :';
 
 const OF_RUNS = SOON + "grep -lz '^MOSAIC_RUN_DIR=' /proc/[0-9]*/environ 2>/dev/null; :";
-const pidsIn = (paths: string | undefined) => ((paths ?? "").match(/(?<=^\/proc\/)\d+/gm) ?? []).map(Number);
+const pidsIn = (paths: string | undefined) =>
+  ((paths ?? "").match(/(?<=^\/proc\/)\d+/gm) ?? []).map(Number);
 
 export interface WorkerProcesses {
   /** Absolute paths. */
@@ -39,10 +40,17 @@ export function processesOf(leader: number, runDirectory: string): WorkerProcess
   const ofGroup = leader > 0 ? membersOf(shellOutput(STATS) ?? "", leader) : [];
   // Before this run's own: one that starts in between is not taken for another run's.
   const ofRuns = pidsIn(shellOutput(OF_RUNS));
-  const byEnvironment = pidsIn(shellOutput(OF_RUN, "sh", runDirectory)).filter((pid) => pid !== Deno.pid);
+  const byEnvironment = pidsIn(shellOutput(OF_RUN, "sh", runDirectory)).filter((pid) =>
+    pid !== Deno.pid
+  );
   const members = [...new Set([...ofGroup, ...byEnvironment])];
   if (members.length === 0) return undefined;
-  const found: WorkerProcesses = { writes: new Set(), pids: new Set(members), inner: new Set(), others: new Set() };
+  const found: WorkerProcesses = {
+    writes: new Set(),
+    pids: new Set(members),
+    inner: new Set(),
+    others: new Set(),
+  };
   for (const pid of ofRuns) if (!found.pids.has(pid) && pid !== Deno.pid) found.others.add(pid);
   for (const line of (shellOutput(READ_MEMBERS, "sh", ...members.map(String)) ?? "").split("\n")) {
     const path = writtenPath(line);
@@ -54,7 +62,8 @@ export function processesOf(leader: number, runDirectory: string): WorkerProcess
 }
 
 /**
- * All files that any process, as far as this user may see, has open for writing. It reads all of /proc, so call it seldom.
+ * All files that any process, as far as this user may see, has open for writing. It reads all of
+ * /proc, so call it seldom.
  */
 export function writtenByAnyone(): Set<string> {
   const listing = shellOutput("ls -l /proc/[0-9]*/fd 2>/dev/null; :") ?? "";
@@ -67,8 +76,9 @@ function writtenPath(line: string): string | undefined {
 }
 
 /**
- * The process that writes an event file, from the file's name `events.out.tfevents.TIME.HOST.PID.NUMBER`: TensorBoard and
- * torch reopen the file for each write. undefined if the name contains no process, or another host.
+ * The process that writes an event file, from the file's name
+ * `events.out.tfevents.TIME.HOST.PID.NUMBER`: TensorBoard and torch reopen the file for each write.
+ * undefined if the name contains no process, or another host.
  */
 export function pidInName(path: string, host: string): number | undefined {
   const [, itsHost, pid] = /\.tfevents\.\d+\.(.+)\.(\d+)\.\d+(?:\.v2)?$/.exec(path) ?? [];
@@ -76,8 +86,8 @@ export function pidInName(path: string, host: string): number | undefined {
 }
 
 /**
- * The process that a tracker names in its first line, as Ray does: `"pid": 123, "hostname": "h"`. Any process may write such a
- * line, so it tells only whose a file is, never whose it is not.
+ * The process that a tracker names in its first line, as Ray does: `"pid": 123, "hostname": "h"`.
+ * Any process may write such a line, so it tells only whose a file is, never whose it is not.
  * @param head the file's beginning
  */
 export function pidInContent(head: string, host: string): number | undefined {
@@ -88,8 +98,8 @@ export function pidInContent(head: string, host: string): number | undefined {
 }
 
 /**
- * Processes of the leader's group and session, and their children that have left both, from lines of /proc/PID/stat in any
- * order (pids wrap around).
+ * Processes of the leader's group and session, and their children that have left both, from lines
+ * of /proc/PID/stat in any order (pids wrap around).
  */
 export function membersOf(stats: string, leader: number): number[] {
   const rest = new Map<number, number[]>();

@@ -1,6 +1,7 @@
 /**
- * Directories in which the worker writes, as its descriptors and processes show: files there that show nothing themselves
- * (pictures, models, a table that is opened for each row) are the worker's, too.
+ * Directories in which the worker writes, as its descriptors and processes show: files there that
+ * show nothing themselves (pictures, models, a table that is opened for each row) are the worker's,
+ * too.
  */
 import type { FoundFile } from "./discovery.ts";
 
@@ -15,8 +16,9 @@ export class OwnDirectories {
   readonly #others = new Set<string>();
 
   /**
-   * A file that is the worker's. In a place of all programs its experiment is the topmost directory there
-   * (`~/ray_results/EXPERIMENT/TRIAL`); in a working directory, where `runs/` may be of several, it is the file's own.
+   * A file that is the worker's. In a place of all programs its experiment is the topmost directory
+   * there (`~/ray_results/EXPERIMENT/TRIAL`); in a working directory, where `runs/` may be of
+   * several, it is the file's own.
    */
   add(path: string, root: string, place: FoundFile["place"]): void {
     addExperiment(this.#own, path, root, place);
@@ -26,7 +28,10 @@ export class OwnDirectories {
     if (this.#mixed.size < MAX_DIRECTORIES) this.#mixed.add(directoryOf(path));
   }
 
-  /** A file that a process of another run has written: its directory, in a place of all programs its experiment. */
+  /**
+   * A file that a process of another run has written: its directory, in a place of all programs its
+   * experiment.
+   */
   addOthers(path: string, root: string, place: FoundFile["place"]): void {
     addExperiment(this.#others, path, root, place);
   }
@@ -34,7 +39,9 @@ export class OwnDirectories {
   /** Whether another run writes there. */
   isOthers(path: string): boolean {
     if (this.#others.size === 0) return false;
-    for (let at = directoryOf(path); at.length > 1; at = directoryOf(at)) if (this.#others.has(at)) return true;
+    for (let at = directoryOf(path); at.length > 1; at = directoryOf(at)) {
+      if (this.#others.has(at)) return true;
+    }
     return false;
   }
 
@@ -48,7 +55,12 @@ export class OwnDirectories {
   }
 }
 
-function addExperiment(to: Set<string>, path: string, root: string, place: FoundFile["place"]): void {
+function addExperiment(
+  to: Set<string>,
+  path: string,
+  root: string,
+  place: FoundFile["place"],
+): void {
   const top = path.slice(root.length + 1).split("/", 1)[0]!;
   const directory = place === "common" ? `${root}/${top}` : directoryOf(path);
   if (directory === root || directory === path || to.size >= MAX_DIRECTORIES) return;

@@ -31,7 +31,10 @@ export interface OwnState {
   below?: string[];
   /** Absent in states stored by earlier versions. */
   others?: boolean;
-  /** Processes of the worker, recorded while other runs use its directory; absent in states stored by earlier versions. */
+  /**
+   * Processes of the worker, recorded while other runs use its directory; absent in states stored
+   * by earlier versions.
+   */
   pids?: number[];
   /** Their pids in the sandbox; the same number. */
   inner?: number[];
@@ -86,12 +89,18 @@ export class OwnSource {
     this.#isStored = false;
   }
 
-  /** Whether a file is in the working directory of another run, which is deeper. @param path relative to this run's */
+  /**
+   * Whether a file is in the working directory of another run, which is deeper. @param path
+   * relative to this run's
+   */
   isBelow(path: string): boolean {
     return this.#state.below?.some((directory) => path.startsWith(`${directory}/`)) ?? false;
   }
 
-  /** Records processes of the worker: it may have ended when this proxy is restarted. @returns whether some are new */
+  /**
+   * Records processes of the worker: it may have ended when this proxy is restarted. @returns
+   * whether some are new
+   */
   addProcesses(pids: Iterable<number>, inner: Iterable<number>): boolean {
     const state = this.#state;
     const all = new Set([...state.pids ?? [], ...pids]);
@@ -111,10 +120,15 @@ export class OwnSource {
     const is = `${bytes} ${changedAt}`;
     if (artifacts[path] === is) return;
     if (artifacts[path] === undefined && Object.keys(artifacts).length >= MAX_ARTIFACTS) {
-      return this.reportOnce("artifacts", `more than ${MAX_ARTIFACTS} files: ${path} and others are no artifacts`);
+      return this.reportOnce(
+        "artifacts",
+        `more than ${MAX_ARTIFACTS} files: ${path} and others are no artifacts`,
+      );
     }
     artifacts[path] = is;
-    this.#events.push(eventOf("artifact", { path, kind, bytes, changed_at: changedAt }, changedAt / 1000));
+    this.#events.push(
+      eventOf("artifact", { path, kind, bytes, changed_at: changedAt }, changedAt / 1000),
+    );
   }
 
   /** @param what identifies the problem */

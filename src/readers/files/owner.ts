@@ -12,7 +12,10 @@ export interface FileFacts {
   isNew: boolean;
   /** The process in its name; undefined if the name contains none of this host. */
   pid: number | undefined;
-  /** It is in a directory that was made since, and a file there is the worker's by its descriptors or its process. */
+  /**
+   * It is in a directory that was made since, and a file there is the worker's by its descriptors
+   * or its process.
+   */
   isBeside?: boolean;
 }
 

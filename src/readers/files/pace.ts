@@ -1,4 +1,7 @@
-/** When something is due again: at longer and longer intervals while it finds nothing new. Milliseconds. */
+/**
+ * When something is due again: at longer and longer intervals while it finds nothing new.
+ * Milliseconds.
+ */
 export class Pace {
   readonly #bounds: { least: number; most: number };
   #ms: number;

@@ -1,7 +1,8 @@
 /**
- * Converts records of a tracker's file to what the daemon stores: metrics as events of the same kind as printed numbers
- * (text_records.ts), episodes, and events of other kinds. Pure.
- * Scalars of one step and one millisecond become one record, because the store's times have no finer resolution.
+ * Converts records of a tracker's file to what the daemon stores: metrics as events of the same
+ * kind as printed numbers (text_records.ts), episodes, and events of other kinds. Pure. Scalars of
+ * one step and one millisecond become one record, because the store's times have no finer
+ * resolution.
  */
 import { numberOnWire } from "../../gen/records/step_columns.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -39,7 +40,8 @@ export type Embedded = MediaRecord & { bytes: Uint8Array };
 
 /**
  * @param source the file's path
- * @param keep writes an embedded picture or sound to a file and returns its path; undefined if it is not kept
+ * @param keep writes an embedded picture or sound to a file and returns its path; undefined if it
+ * is not kept
  */
 export function recordsOf(
   read: readonly SourceRecord[],
@@ -49,7 +51,9 @@ export function recordsOf(
 ): Records {
   const episodes: EpisodeRecord[] = [];
   const events: WorkerEventRecord[] = [];
-  let group: { step: number | undefined; wallTime: number | undefined; points: Map<string, number> } | undefined;
+  let group:
+    | { step: number | undefined; wallTime: number | undefined; points: Map<string, number> }
+    | undefined;
   let failed = 0;
   const flush = () => {
     if (group === undefined) return;
@@ -74,13 +78,17 @@ export function recordsOf(
     } catch (error) {
       // An error of one record costs this record only.
       const detail = `a record of kind ${record.kind} is left out: ${messageOf(error)}`;
-      if (failed++ === 0) events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail, count: 1 }));
+      if (failed++ === 0) {
+        events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail, count: 1 }));
+      }
     }
   }
   flush();
   if (failed > 1) {
     const detail = `${failed - 1} further records are left out`;
-    events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail, count: failed - 1 }));
+    events.push(
+      problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail, count: failed - 1 }),
+    );
   }
   return { episodes, events };
 
@@ -114,7 +122,13 @@ export function recordsOf(
           : keep(record as Embedded);
         if (path === undefined || path === "") break;
         const { media: kind, tag, type, caption } = record;
-        events.push(eventOf("artifact", { ...stepOf(record), kind, path, tag, type, caption }, record.wallTime));
+        events.push(
+          eventOf(
+            "artifact",
+            { ...stepOf(record), kind, path, tag, type, caption },
+            record.wallTime,
+          ),
+        );
         break;
       }
       case "trial":
@@ -136,14 +150,23 @@ export function recordsOf(
 function trackerOf(source: string): string {
   if (source.endsWith(".wandb")) return "wandb";
   if (fileKindOf(source)?.format !== "parameters") return "config";
-  return source.endsWith(`/${HYDRA}/config.yaml`) ? "hydra" : source.slice(source.lastIndexOf("/") + 1);
+  return source.endsWith(`/${HYDRA}/config.yaml`)
+    ? "hydra"
+    : source.slice(source.lastIndexOf("/") + 1);
 }
 
-export function problemEvent(source: string, { what, at, bytes, detail, count }: CountedProblem): WorkerEventRecord {
+export function problemEvent(
+  source: string,
+  { what, at, bytes, detail, count }: CountedProblem,
+): WorkerEventRecord {
   return eventOf("source_problem", { source, problem: what, at, bytes, detail, count }, undefined);
 }
 
-export function eventOf(kind: string, data: unknown, wallTime: number | undefined): WorkerEventRecord {
+export function eventOf(
+  kind: string,
+  data: unknown,
+  wallTime: number | undefined,
+): WorkerEventRecord {
   return { kind, dataJson: jsonText(data), tsNs: timeOf(wallTime) };
 }
 
@@ -160,7 +183,9 @@ function stepOf({ step }: { step: number | undefined }): { global_step?: number 
 /** The name of a tag's series; undefined if it can have none. */
 function nameOf(tag: string): string | undefined {
   if (tag === "" || tag.length > MAX_NAME_LENGTH) return undefined;
-  const name = isMetricName(tag) && !STEPS.has(tag) && !/^(?:__proto__|\d+)$/.test(tag) ? tag : OWN + tag;
+  const name = isMetricName(tag) && !STEPS.has(tag) && !/^(?:__proto__|\d+)$/.test(tag)
+    ? tag
+    : OWN + tag;
   return name.length > MAX_NAME_LENGTH ? undefined : name;
 }
 
@@ -168,7 +193,8 @@ function isSameMoment(
   a: { step: number | undefined; wallTime: number | undefined },
   b: Pick<ScalarRecord, "step" | "wallTime">,
 ): boolean {
-  const ms = (seconds: number | undefined) => seconds === undefined ? undefined : Math.floor(seconds * 1000);
+  const ms = (seconds: number | undefined) =>
+    seconds === undefined ? undefined : Math.floor(seconds * 1000);
   return a.step === b.step && ms(a.wallTime) === ms(b.wallTime);
 }
 
@@ -194,6 +220,8 @@ function episodeOf(record: ReadEpisode, { agentId, workerId }: LineContext): Epi
   };
 }
 
-function histogramOf({ tag, left, right, count, stats, ...placed }: HistogramRecord): Record<string, unknown> {
+function histogramOf(
+  { tag, left, right, count, stats, ...placed }: HistogramRecord,
+): Record<string, unknown> {
   return { ...stepOf(placed), tag, left, right, count, ...(stats === undefined ? {} : { stats }) };
 }

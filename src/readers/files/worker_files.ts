@@ -1,7 +1,7 @@
 /**
- * Decides which of the found files belong to the worker. In places where several runs write, these are files that the worker
- * has open, or whose names contain its processes (owner.ts decides). Finding that out starts a process, so it is done
- * seldom.
+ * Decides which of the found files belong to the worker. In places where several runs write, these
+ * are files that the worker has open, or whose names contain its processes (owner.ts decides).
+ * Finding that out starts a process, so it is done seldom.
  */
 import type { RunFiles } from "../../base/layout.ts";
 import { asEffectiveUser } from "../../os/rights/effective_user.ts";
@@ -19,7 +19,9 @@ import { Pace } from "./pace.ts";
 import { changedAt, createdAt } from "./file_times.ts";
 
 const PROCESSES_MS = { least: 2000, most: 30_000 };
-/** A file that nobody was seen to write for so long is reported; several files, by one event each. */
+/**
+ * A file that nobody was seen to write for so long is reported; several files, by one event each.
+ */
 const UNCLAIMED_MS = 10_000;
 const MAX_UNCLAIMED = 8;
 /** A line of Ray has its configuration, too. */
@@ -38,7 +40,8 @@ export interface WorkerFilesPlan {
   /** Directories that are not searched. */
   excluded: readonly string[];
   /**
-   * Unix milliseconds: the attempt is long over, so later files do not belong to it, and its processes cannot be inspected.
+   * Unix milliseconds: the attempt is long over, so later files do not belong to it, and its
+   * processes cannot be inspected.
    */
   endedAt?: number;
   /** Files that have not changed since this attempt's start are older; default: `attempt`. */
@@ -109,7 +112,10 @@ export class WorkerFiles {
     return changedAt(info) < this.#started().since;
   }
 
-  /** The found files that belong to the worker, as each is decided. Undecided ones are reported to `own`. */
+  /**
+   * The found files that belong to the worker, as each is decided. Undecided ones are reported to
+   * `own`.
+   */
   *claim(found: readonly FoundFile[], own: OwnSource, final: boolean): Generator<WorkerFile> {
     const { since } = this.#started();
     const { endedAt } = this.#plan;
@@ -125,17 +131,25 @@ export class WorkerFiles {
       // Nobody misses what would only be offered.
       else if (file.isOffered !== true) undecided.push(file);
     }
-    if (undecided.length > 0 && endedAt === undefined) yield* this.#claimUndecided(undecided, own, final);
+    if (undecided.length > 0 && endedAt === undefined) {
+      yield* this.#claimUndecided(undecided, own, final);
+    }
     for (const [what, directory] of this.#discovery.leftOut) {
       own.reportOnce(
         what,
-        `${WHY_LEFT_OUT[what]}: ${directory} is not searched, and maybe others; name the files there ` +
+        `${
+          WHY_LEFT_OUT[what]
+        }: ${directory} is not searched, and maybe others; name the files there ` +
           "with --observe",
       );
     }
   }
 
-  *#claimUndecided(undecided: readonly FoundFile[], own: OwnSource, final: boolean): Generator<WorkerFile> {
+  *#claimUndecided(
+    undecided: readonly FoundFile[],
+    own: OwnSource,
+    final: boolean,
+  ): Generator<WorkerFile> {
     if (this.#findProcesses(own, final)) {
       const written = writtenByAnyone();
       for (const { path } of undecided) if (written.has(path)) this.#written.add(path);
@@ -155,7 +169,9 @@ export class WorkerFiles {
       const owner = this.#ownerOf(file, info, own);
       const isOld = final || Date.now() - createdAt(info) > UNCLAIMED_MS;
       if (owner === "worker") yield { file, info };
-      else if (owner === "unknown" && isOld) (file.artifact === undefined ? unclaimed : undecidedArtifacts).push(file);
+      else if (owner === "unknown" && isOld) {
+        (file.artifact === undefined ? unclaimed : undecidedArtifacts).push(file);
+      }
     }
     this.#reportUnclaimed(unclaimed, own);
     const [first] = final ? undecidedArtifacts : [];
@@ -168,7 +184,11 @@ export class WorkerFiles {
     }
   }
 
-  #ownerOf({ path, place, root }: FoundFile, info: Deno.FileInfo, own: OwnSource): ReturnType<typeof ownerOf> {
+  #ownerOf(
+    { path, place, root }: FoundFile,
+    info: Deno.FileInfo,
+    own: OwnSource,
+  ): ReturnType<typeof ownerOf> {
     const { host, pids } = own.state;
     const { since } = this.#started();
     const isOpen = this.#open.has(path);
@@ -182,14 +202,20 @@ export class WorkerFiles {
       isOpen,
       isNew: createdAt(info) >= since && !this.#before?.has(path),
       pid: named,
-      isBeside: this.#directories.has(path, (directory) => createdAt(infoIfThere(directory) ?? info) >= since),
+      isBeside: this.#directories.has(
+        path,
+        (directory) => createdAt(infoIfThere(directory) ?? info) >= since,
+      ),
     };
     const owner = ownerOf(facts, own.state);
     if (owner !== "unknown" || host === undefined) return owner;
     if (this.#directories.isOthers(path)) return "other";
     if (formatOfName(path) !== "jsonl") return owner;
     const { user } = this.#plan.observation;
-    const pid = pidInContent(new TextDecoder().decode(headOf(path, root, user, HEAD_BYTES) ?? new Uint8Array()), host);
+    const pid = pidInContent(
+      new TextDecoder().decode(headOf(path, root, user, HEAD_BYTES) ?? new Uint8Array()),
+      host,
+    );
     if (pid === undefined) return owner;
     if (!pids?.includes(pid)) {
       if (!this.#ofOthers.has(pid)) return owner;
@@ -204,7 +230,8 @@ export class WorkerFiles {
     const { said: problems } = own.state;
     const reported = problems.filter((what) => what.startsWith("/")).length;
     const unreported = files.filter(({ path, root }) =>
-      !problems.includes(path) && !this.#written.has(path) && !isExportedFile(path, root, this.#plan.observation.user)
+      !problems.includes(path) && !this.#written.has(path) &&
+      !isExportedFile(path, root, this.#plan.observation.user)
     );
     for (const { path, place } of unreported.slice(0, Math.max(0, MAX_UNCLAIMED - reported))) {
       const [company, advice] = place === "cwd"
@@ -218,7 +245,10 @@ export class WorkerFiles {
     }
   }
 
-  /** Finds the worker's processes and the files that they write. @returns false if that was done recently */
+  /**
+   * Finds the worker's processes and the files that they write. @returns false if that was done
+   * recently
+   */
   #findProcesses(own: OwnSource, final: boolean): boolean {
     const now = performance.now();
     if (now < this.#processPace.due && !final) return false;

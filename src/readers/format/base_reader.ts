@@ -1,7 +1,14 @@
 /** Shared by all readers: the position, the head of the file, and the loop over its records. */
 import { messageOf } from "../../base/errors.ts";
 import { crc32c } from "../../base/crc32c.ts";
-import type { FormatName, FormatReader, FormatState, Problem, ReadOptions, ReadResult } from "./format_reader.ts";
+import type {
+  FormatName,
+  FormatReader,
+  FormatState,
+  Problem,
+  ReadOptions,
+  ReadResult,
+} from "./format_reader.ts";
 import type { SourceRecord } from "./tracker_records.ts";
 
 /** A longer record is skipped, which bounds a reader's memory. */
@@ -22,7 +29,10 @@ export interface Output {
   wait: boolean;
 }
 
-/** `decode` returns one of these to read the file from its beginning: after its next change, or at once. */
+/**
+ * `decode` returns one of these to read the file from its beginning: after its next change, or at
+ * once.
+ */
 export const READ_LATER = -1;
 export const READ_AGAIN = -2;
 
@@ -77,7 +87,10 @@ export abstract class BaseReader implements FormatReader {
     return result(out, at > 0 && !out.wait);
   }
 
-  /** An error of one record costs this record only: reading goes on behind the next newline, or at the end. */
+  /**
+   * An error of one record costs this record only: reading goes on behind the next newline, or at
+   * the end.
+   */
   #decoded(bytes: Uint8Array, at: number, out: Output): number {
     const before = out.records.length;
     try {
@@ -115,7 +128,10 @@ export abstract class BaseReader implements FormatReader {
     this.#head = [...state.head];
   }
 
-  /** The position in the file of `bytes[at]`, in `decode`: `offset` is the position of the next byte to decode. */
+  /**
+   * The position in the file of `bytes[at]`, in `decode`: `offset` is the position of the next byte
+   * to decode.
+   */
   protected get position(): number {
     return this.#offset;
   }

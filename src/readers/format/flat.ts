@@ -8,7 +8,10 @@ export function isObject(value: ParamValue | undefined): value is { [key: string
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The numbers of an object, by the path of their keys joined with `separator`. Lists, texts and flags are omitted. */
+/**
+ * The numbers of an object, by the path of their keys joined with `separator`. Lists, texts and
+ * flags are omitted.
+ */
 export function flatNumbers(
   object: { [key: string]: ParamValue },
   separator: string,

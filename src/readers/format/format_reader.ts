@@ -1,4 +1,7 @@
-/** What a reader of a file format is, and what it gives: src/readers/format/base_reader.ts has what all of them share. */
+/**
+ * What a reader of a file format is, and what it gives: src/readers/format/base_reader.ts has what
+ * all of them share.
+ */
 import type { SourceRecord } from "./tracker_records.ts";
 
 export interface Problem {
@@ -8,7 +11,8 @@ export interface Problem {
    * - `torn`: the file ended for good (`end`) within a record; its bytes are not consumed
    * - `no_form`: content that is intact, but has another form than this reader's
    * - `no_step`: records whose step is there, but is no whole number
-   * - `replaced`: the file has other content than what was read from it before; it is read again from its beginning
+   * - `replaced`: the file has other content than what was read from it before; it is read again
+   *   from its beginning
    */
   what: "corrupt" | "too_large" | "torn" | "no_form" | "no_step" | "replaced";
   /** Position in the file. */
@@ -18,25 +22,39 @@ export interface Problem {
 }
 
 export interface ReadOptions {
-  /** The bytes reach the file's end, and nothing will be appended any more: what is incomplete now stays so. */
+  /**
+   * The bytes reach the file's end, and nothing will be appended any more: what is incomplete now
+   * stays so.
+   */
   end?: boolean;
-  /** Stop behind what makes as many records and problems, or more: one row may give many. 10 000 unless set. */
+  /**
+   * Stop behind what makes as many records and problems, or more: one row may give many. 10 000
+   * unless set.
+   */
   maxRecords?: number;
 }
 
 export interface ReadResult {
   records: SourceRecord[];
   problems: Problem[];
-  /** The least number of bytes from the new `offset` on with which the next read can get further. */
+  /**
+   * The least number of bytes from the new `offset` on with which the next read can get further.
+   */
   need: number;
-  /** There is more to be had at once: read again from `offset`. Otherwise the file has to grow or to change first. */
+  /**
+   * There is more to be had at once: read again from `offset`. Otherwise the file has to grow or to
+   * change first.
+   */
   again: boolean;
 }
 
 /** A reader's name, as src/readers/formats.ts lists them; also in stored states. */
 export type FormatName = string;
 
-/** A reader's position and memory as JSON: small, to be stored in the transaction that stores the records. */
+/**
+ * A reader's position and memory as JSON: small, to be stored in the transaction that stores the
+ * records.
+ */
 export interface FormatState {
   format: FormatName;
   offset: number;
@@ -46,11 +64,13 @@ export interface FormatState {
 }
 
 /**
- * An incremental decoder of one growing file. It does no I/O and keeps no bytes: each `read` gets what the file holds
- * from `offset` on (as much of it as the caller likes, but at least `need`), and moves `offset` behind the last complete
- * record; to the beginning, where the file turns out to be written anew. `while (result.again)` reads what there is.
+ * An incremental decoder of one growing file. It does no I/O and keeps no bytes: each `read` gets
+ * what the file holds from `offset` on (as much of it as the caller likes, but at least `need`),
+ * and moves `offset` behind the last complete record; to the beginning, where the file turns out to
+ * be written anew. `while (result.again)` reads what there is.
  *
- * Restored from `state()`, a reader goes on exactly: the same file gives the same records, wherever it was interrupted.
+ * Restored from `state()`, a reader goes on exactly: the same file gives the same records, wherever
+ * it was interrupted.
  */
 export interface FormatReader {
   readonly format: FormatName;
@@ -60,10 +80,14 @@ export interface FormatReader {
   /** How many of the file's first bytes `isSame` has to see; 0 before anything was read. */
   readonly headBytes: number;
   /**
-   * Whether the file still begins as it did. Some programs rewrite a file in place (a new column): read the content,
-   * then the head, ask, and only then use the content; when it is another head, call `restart`.
+   * Whether the file still begins as it did. Some programs rewrite a file in place (a new column):
+   * read the content, then the head, ask, and only then use the content; when it is another head,
+   * call `restart`.
    */
   isSame(head: Uint8Array): boolean;
-  /** Reads from the beginning again. A table skips the rows that it has given already; other formats repeat. */
+  /**
+   * Reads from the beginning again. A table skips the rows that it has given already; other formats
+   * repeat.
+   */
   restart(): void;
 }

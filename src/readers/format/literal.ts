@@ -1,6 +1,7 @@
 /**
- * Values as Python programs print them: JSON, `repr` of dicts, lists and numbers, and NumPy's and PyTorch's forms of numbers
- * (`np.float32(0.5)`, `array([12.], dtype=float32)`, `tensor(0.3)`). Bounded: one pass, a limited depth.
+ * Values as Python programs print them: JSON, `repr` of dicts, lists and numbers, and NumPy's and
+ * PyTorch's forms of numbers (`np.float32(0.5)`, `array([12.], dtype=float32)`, `tensor(0.3)`).
+ * Bounded: one pass, a limited depth.
  */
 import { parsedJson } from "../../base/text/json_text.ts";
 import type { ParamValue } from "./tracker_records.ts";
@@ -89,7 +90,9 @@ class Parser {
     const entries: [string, ParamValue][] = [];
     while (!this.take("}")) {
       const key = this.value(depth + 1);
-      if (typeof key !== "string" && typeof key !== "number" && typeof key !== "boolean") throw new Unreadable();
+      if (typeof key !== "string" && typeof key !== "number" && typeof key !== "boolean") {
+        throw new Unreadable();
+      }
       if (!this.take(":")) throw new Unreadable();
       entries.push([String(key), this.value(depth + 1)]);
       if (this.take(",")) continue;
@@ -179,7 +182,8 @@ class Parser {
     let value: ParamValue | undefined;
     while (!this.take(")")) {
       this.blanks();
-      const named = /[A-Za-z_]\w*\s*=\s*(?:[A-Za-z_][\w.]*(?=\s*[,)])|<[^<>]{0,100}>|(?=['"[({\d-]))/y;
+      const named =
+        /[A-Za-z_]\w*\s*=\s*(?:[A-Za-z_][\w.]*(?=\s*[,)])|<[^<>]{0,100}>|(?=['"[({\d-]))/y;
       named.lastIndex = this.at;
       const found = named.exec(this.text);
       if (found !== null) {

@@ -14,7 +14,8 @@ const SIGNATURES: readonly [type: string, at: number, bytes: string][] = [
 
 /** MIME type; "" if unknown. */
 export function mediaType(bytes: Uint8Array): string {
-  const begins = (at: number, text: string) => [...text].every((char, i) => bytes[at + i] === char.charCodeAt(0));
+  const begins = (at: number, text: string) =>
+    [...text].every((char, i) => bytes[at + i] === char.charCodeAt(0));
   return SIGNATURES.find(([, at, text]) => begins(at, text))?.[0] ?? "";
 }
 
@@ -22,7 +23,9 @@ export function mediaType(bytes: Uint8Array): string {
 export function imageSize(bytes: Uint8Array): { width: number; height: number } | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const type = mediaType(bytes);
-  if (type === "image/png" && bytes.length >= 24) return { width: view.getUint32(16), height: view.getUint32(20) };
+  if (type === "image/png" && bytes.length >= 24) {
+    return { width: view.getUint32(16), height: view.getUint32(20) };
+  }
   if (type === "image/gif" && bytes.length >= 10) {
     return { width: view.getUint16(6, true), height: view.getUint16(8, true) };
   }

@@ -23,7 +23,10 @@ export const NO_SERIES: ReadonlySet<string> = new Set(["pid"]);
 
 const TIME_NAMES = ["_timestamp", "timestamp", "wall_time"];
 
-/** Unix seconds of 2001 and 2286: only values between them count as a time, because other fields use the same names. */
+/**
+ * Unix seconds of 2001 and 2286: only values between them count as a time, because other fields use
+ * the same names.
+ */
 const TIMES = [1e9, 1e10] as const;
 
 export function stepName(names: Iterable<string>): string | undefined {

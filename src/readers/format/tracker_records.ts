@@ -1,12 +1,16 @@
 /**
- * What programs write of their training, whatever the file format: the records that every reader of a tracker's files gives.
+ * What programs write of their training, whatever the file format: the records that every reader of
+ * a tracker's files gives.
  *
- * Times are Unix seconds. Numbers are as stored: a float32 is widened to a double, NaN and infinities are kept. Integers
- * beyond 2^53 lose their last digits. `undefined`: the file does not say.
+ * Times are Unix seconds. Numbers are as stored: a float32 is widened to a double, NaN and
+ * infinities are kept. Integers beyond 2^53 lose their last digits. `undefined`: the file does not
+ * say.
  */
 
 /** JSON plus Python's additions: NaN and infinities are numbers here. */
-export type ParamValue = null | boolean | number | string | ParamValue[] | { [key: string]: ParamValue };
+export type ParamValue = null | boolean | number | string | ParamValue[] | {
+  [key: string]: ParamValue;
+};
 
 interface Placed {
   step: number | undefined;
@@ -76,7 +80,9 @@ export interface EpisodeRecord extends Placed {
   extra: { [name: string]: number };
 }
 
-/** The writer began again at `step`: its earlier records with this or a later step no longer count. */
+/**
+ * The writer began again at `step`: its earlier records with this or a later step no longer count.
+ */
 export interface RewindRecord extends Placed {
   kind: "rewind";
 }
@@ -92,7 +98,10 @@ export interface RunRecord {
   tags: string[];
 }
 
-/** The tracker's statement how the run ended. Not the end itself: `add_hparams` writes "success" with the first values. */
+/**
+ * The tracker's statement how the run ended. Not the end itself: `add_hparams` writes "success"
+ * with the first values.
+ */
 export interface StatusRecord {
   kind: "status";
   wallTime: number | undefined;
@@ -132,5 +141,10 @@ export interface ProgressRecord {
 export interface TrialRecord {
   kind: "trial";
   wallTime: number | undefined;
-  trial: { number: number; state: string; values: number[]; parameters: { [key: string]: ParamValue } };
+  trial: {
+    number: number;
+    state: string;
+    values: number[];
+    parameters: { [key: string]: ParamValue };
+  };
 }

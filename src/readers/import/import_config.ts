@@ -10,13 +10,19 @@ const SAYS_LITTLE =
 
 const cut = (text: string, length: number) => [...text].slice(0, length).join("");
 
-/** The tracker's own name, else the directory's, with its parent's if it does not identify the run alone. */
+/**
+ * The tracker's own name, else the directory's, with its parent's if it does not identify the run
+ * alone.
+ */
 function runNameOf({ directory, tracker }: Pick<ScannedRun, "directory" | "tracker">): string {
   if (tracker.name !== "") return cut(tracker.name, LONGEST_RUN_NAME);
   const parts = directory.split("/").filter((part) => part !== "");
   const name = parts.at(-1) ?? "imported";
   const above = parts.at(-2);
-  return cut(SAYS_LITTLE.test(name) && above !== undefined ? `${above}/${name}` : name, LONGEST_RUN_NAME);
+  return cut(
+    SAYS_LITTLE.test(name) && above !== undefined ? `${above}/${name}` : name,
+    LONGEST_RUN_NAME,
+  );
 }
 
 export function importConfig(

@@ -29,7 +29,10 @@ export class Parameters {
     for (const [name, value] of Object.entries(values)) this.#values[name] = value;
   }
 
-  /** Without secrets, which an ended run does not need. If the size is too large, the largest values are omitted. */
+  /**
+   * Without secrets, which an ended run does not need. If the size is too large, the largest values
+   * are omitted.
+   */
   values(): { values: Record<string, unknown>; leftOut: string[] } {
     const shown = withoutSecrets("", JSON.parse(toJson(this.#values)));
     const values = JSON.parse(toJson(shown).replaceAll(HIDDEN, SECRET)) as Record<string, unknown>;

@@ -1,6 +1,7 @@
 /**
- * Joins what one writer has spread over directories: `add_scalars` and `add_hparams` make sub-directories beside their run's
- * event file, Keras writes `train` and `validation`. Live they are one run, so they are one when imported. Pure.
+ * Joins what one writer has spread over directories: `add_scalars` and `add_hparams` make
+ * sub-directories beside their run's event file, Keras writes `train` and `validation`. Live they
+ * are one run, so they are one when imported. Pure.
  */
 import { processOfEvents } from "../formats.ts";
 
@@ -18,11 +19,14 @@ const PARAMETERS = /^\d{9,}\.\d+$/;
 
 const parentOf = (directory: string) => directory.slice(0, directory.lastIndexOf("/")) || "/";
 const nameOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
-const isOfEvents = ({ files }: FoundRun) => files.every((file) => nameOf(file).includes(".tfevents."));
+const isOfEvents = ({ files }: FoundRun) =>
+  files.every((file) => nameOf(file).includes(".tfevents."));
 
 /** The processes that wrote a run's event files, as far as their names say. */
 function processesOf({ files }: FoundRun): Set<string> {
-  return new Set(files.map((file) => processOfEvents(nameOf(file))).filter((one) => one !== undefined));
+  return new Set(
+    files.map((file) => processOfEvents(nameOf(file))).filter((one) => one !== undefined),
+  );
 }
 
 function isPartOf(part: FoundRun, whole: FoundRun): boolean {
@@ -42,12 +46,16 @@ export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
     // Parts add their files to it.
     run = { ...run, files: [...run.files] };
     if (!isOfEvents(run)) {
-      if (run.files.some((file) => nameOf(file).includes(".tfevents."))) wholeOf.set(run.directory, run);
+      if (run.files.some((file) => nameOf(file).includes(".tfevents."))) {
+        wholeOf.set(run.directory, run);
+      }
       others.push(run);
       continue;
     }
     const whole = wholeOf.get(parentOf(run.directory));
-    if (whole !== undefined && whole.files.length + run.files.length <= most && isPartOf(run, whole)) {
+    if (
+      whole !== undefined && whole.files.length + run.files.length <= most && isPartOf(run, whole)
+    ) {
       whole.files.push(...run.files);
       wholeOf.set(run.directory, whole);
       continue;
@@ -62,9 +70,14 @@ export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
 
 /** `train` and `validation` without a run in the directory above. */
 function withoutHalves(runs: readonly FoundRun[], most: number): FoundRun[] {
-  const halves = Map.groupBy(runs, ({ directory }) => PARTS.test(nameOf(directory)) ? parentOf(directory) : "");
+  const halves = Map.groupBy(
+    runs,
+    ({ directory }) => PARTS.test(nameOf(directory)) ? parentOf(directory) : "",
+  );
   return [...halves].flatMap(([directory, parts]) => {
     const files = parts.flatMap((part) => part.files);
-    return directory === "" || parts.length < 2 || files.length > most ? parts : [{ directory, files }];
+    return directory === "" || parts.length < 2 || files.length > most
+      ? parts
+      : [{ directory, files }];
   });
 }

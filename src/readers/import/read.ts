@@ -2,7 +2,15 @@
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular, type RegularFile } from "../../os/files/untrusted.ts";
 import { CONTENT_HEAD_BYTES } from "../content.ts";
-import { FILE_KINDS, type FileKind, fileKindOf, formatOfFile, formatOfName, openFormat, withTag } from "../formats.ts";
+import {
+  FILE_KINDS,
+  type FileKind,
+  fileKindOf,
+  formatOfFile,
+  formatOfName,
+  openFormat,
+  withTag,
+} from "../formats.ts";
 import type { FormatName, Problem } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 
@@ -13,7 +21,9 @@ const CHUNK_BYTES = 256 << 10;
 /** Records of one read that are kept together. */
 const MAX_RECORDS = 1000;
 
-/** A file whose name selects no reader is searched for lines with numbers, if its name allows that. */
+/**
+ * A file whose name selects no reader is searched for lines with numbers, if its name allows that.
+ */
 export function isReadable(path: string): boolean {
   return formatOfName(path) !== undefined || isTextLog(path);
 }
@@ -31,16 +41,22 @@ function formatOf(path: string, file: RegularFile): FormatName | undefined {
   const kind = fileKindOf(path);
   if (kind !== undefined && kind.byContent !== true) return kind.format;
   const head = new Uint8Array(CONTENT_HEAD_BYTES);
-  return formatOfFile(path, head.subarray(0, file.readSync(0, head))) ?? (isTextLog(path) ? "text" : undefined);
+  return formatOfFile(path, head.subarray(0, file.readSync(0, head))) ??
+    (isTextLog(path) ? "text" : undefined);
 }
 
 export type OnProblem = (path: string, problem: Problem) => void;
 
 export const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
-/** @throws MosaicError `not_found`, `permission_denied` (no regular file), `invalid_argument` (no format) */
+/**
+ * @throws MosaicError `not_found`, `permission_denied` (no regular file), `invalid_argument` (no
+ * format)
+ */
 export function* recordsOf(path: string, onProblem: OnProblem): Generator<SourceRecord> {
-  if (!isReadable(path)) throw new MosaicError("invalid_argument", `${path}: mosaic reads no files of this name`);
+  if (!isReadable(path)) {
+    throw new MosaicError("invalid_argument", `${path}: mosaic reads no files of this name`);
+  }
   using file = openRegular(path, parentOf(path));
   if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
   const format = formatOf(path, file);
@@ -90,7 +106,9 @@ function* chunksOf(file: RegularFile): Generator<string> {
 function* withoutParameterTables(records: readonly SourceRecord[]): Generator<SourceRecord> {
   for (const [i, record] of records.entries()) {
     const next = records[i + 1];
-    if (record.kind === "text" && next?.kind === "params" && next.origin === "text_summary") continue;
+    if (record.kind === "text" && next?.kind === "params" && next.origin === "text_summary") {
+      continue;
+    }
     yield record;
   }
 }
@@ -117,9 +135,12 @@ export function sourcesOf(files: readonly string[]): Source[] {
     const paths = byKind.get(kind) ?? [];
     if (paths.length === 0) continue;
     if (kind?.label === "directory") together.push(...byDirectory(paths));
-    else if (kind?.alone) together.push(...paths.map((path) => ({ label: "", files: [path], parallel: false })));
-    else if (kind?.writer === undefined) {
-      single.push(...paths.map((path) => ({ label: baseName(path), files: [path], parallel: false })));
+    else if (kind?.alone) {
+      together.push(...paths.map((path) => ({ label: "", files: [path], parallel: false })));
+    } else if (kind?.writer === undefined) {
+      single.push(
+        ...paths.map((path) => ({ label: baseName(path), files: [path], parallel: false })),
+      );
     } else {
       const text = typeof kind.label === "object" ? kind.label.text : "";
       together.push({ label: text, files: paths, parallel: text !== "" });
@@ -131,10 +152,18 @@ export function sourcesOf(files: readonly string[]): Source[] {
 /** As live: the series of a directory below the run's own have its name as label. */
 function byDirectory(paths: readonly string[]): Source[] {
   const directories = Map.groupBy(paths, parentOf);
-  const [own = ""] = [...directories.keys()].sort((a, b) => a.length - b.length || (a < b ? -1 : 1));
-  const top = [...directories.keys()].every((one) => one === own || one.startsWith(`${own}/`)) ? own : parentOf(own);
+  const [own = ""] = [...directories.keys()].sort((a, b) =>
+    a.length - b.length || (a < b ? -1 : 1)
+  );
+  const top = [...directories.keys()].every((one) => one === own || one.startsWith(`${own}/`))
+    ? own
+    : parentOf(own);
   return [...directories].sort(([a], [b]) => a < b ? -1 : 1)
-    .map(([directory, files]) => ({ label: directory.slice(top.length + 1), files, parallel: false }));
+    .map(([directory, files]) => ({
+      label: directory.slice(top.length + 1),
+      files,
+      parallel: false,
+    }));
 }
 
 export function* recordsOfSource(source: Source, onProblem: OnProblem): Generator<SourceRecord> {

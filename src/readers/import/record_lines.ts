@@ -1,13 +1,16 @@
 /**
- * Converts records of a tracker to lines of mosaic's own dialect (docs/reference/telemetry.md). Pure.
- * Scalars of one step and one millisecond become one record, because the store's times have no finer resolution.
+ * Converts records of a tracker to lines of mosaic's own dialect (docs/reference/telemetry.md).
+ * Pure. Scalars of one step and one millisecond become one record, because the store's times have
+ * no finer resolution.
  */
 import { hideSecret, withoutSecrets } from "../../base/text/secrets.ts";
 import type { Problem } from "../format/format_reader.ts";
 import type { EpisodeRecord, ScalarRecord, SourceRecord } from "../format/tracker_records.ts";
 import { MAX_POINTS_PER_RECORD, pointsOf } from "../../records/points.ts";
 
-/** Number of omitted series whose names are remembered; of further ones only the points are counted. */
+/**
+ * Number of omitted series whose names are remembered; of further ones only the points are counted.
+ */
 const MAX_LEFT_OUT = 10_000;
 const NAMED = 3;
 /** Prefix of series whose names mean something else in the store (`reward`, `seed` …). */
@@ -37,17 +40,22 @@ function seriesNameOf(field: string): SeriesName | undefined {
 }
 
 /** Numbers in the form of the dialects, which includes bare NaN and Infinity. */
-const numberText = (value: number) => Number.isFinite(value) ? JSON.stringify(value) : String(value);
+const numberText = (value: number) =>
+  Number.isFinite(value) ? JSON.stringify(value) : String(value);
 
 const field = (name: string, text: string) => `${JSON.stringify(name)}:${text}`;
 
 /** Digits of Unix seconds; a time before 2001 is invalid. */
 function timeFields(wallTime: number | undefined): string[] {
-  return wallTime !== undefined && wallTime > 1e9 && wallTime < 1e10 ? [field("ts", String(wallTime))] : [];
+  return wallTime !== undefined && wallTime > 1e9 && wallTime < 1e10
+    ? [field("ts", String(wallTime))]
+    : [];
 }
 
 function stepFields(step: number | undefined): string[] {
-  return step !== undefined && Number.isSafeInteger(step) && step >= 0 ? [field("global_step", String(step))] : [];
+  return step !== undefined && Number.isSafeInteger(step) && step >= 0
+    ? [field("global_step", String(step))]
+    : [];
 }
 
 function line(kind: "event" | "type", name: string, fields: readonly string[]): string {
@@ -66,7 +74,9 @@ export class Lines {
   readonly #others = new Map<string, number>();
   readonly #problems: string[] = [];
   #moreProblems = 0;
-  #group: { key: string; at: ScalarRecord; top: string[]; inner: string[]; names: Set<SeriesName> } | undefined;
+  #group:
+    | { key: string; at: ScalarRecord; top: string[]; inner: string[]; names: Set<SeriesName> }
+    | undefined;
   readonly #counts = { points: 0, episodes: 0, texts: 0 };
 
   /** @param maxSeries the store's bound per run */
@@ -92,12 +102,16 @@ export class Lines {
     if (group === undefined) return "";
     const inner = group.inner.length === 0 ? [] : [field(OWN, `{${group.inner.join(",")}}`)];
     const payload = [...stepFields(group.at.step), ...group.top, ...inner].join(",");
-    return line("event", "metrics", [...timeFields(group.at.wallTime), field("payload", `{${payload}}`)]);
+    return line("event", "metrics", [
+      ...timeFields(group.at.wallTime),
+      field("payload", `{${payload}}`),
+    ]);
   }
 
   problem(file: string, { at, bytes, detail }: Problem): void {
-    if (this.#problems.length < NAMED) this.#problems.push(`${file}: ${bytes} bytes at ${at}: ${detail}`);
-    else this.#moreProblems++;
+    if (this.#problems.length < NAMED) {
+      this.#problems.push(`${file}: ${bytes} bytes at ${at}: ${detail}`);
+    } else this.#moreProblems++;
   }
 
   /** Sentences about what the lines do not contain. */
@@ -113,11 +127,17 @@ export class Lines {
         }): a run has at most ${this.#maxSeries} series`,
       );
     }
-    if (this.#unnamed > 0) notes.push(`${this.#unnamed} points of series whose names are empty or too long`);
-    if (this.#notFinite > 0) {
-      notes.push(`${this.#notFinite} of the points are NaN or infinite: they are gaps in their curves`);
+    if (this.#unnamed > 0) {
+      notes.push(`${this.#unnamed} points of series whose names are empty or too long`);
     }
-    for (const [what, count] of this.#others) notes.push(`${count} ${what}${count === 1 ? "" : "s"}`);
+    if (this.#notFinite > 0) {
+      notes.push(
+        `${this.#notFinite} of the points are NaN or infinite: they are gaps in their curves`,
+      );
+    }
+    for (const [what, count] of this.#others) {
+      notes.push(`${count} ${what}${count === 1 ? "" : "s"}`);
+    }
     return notes;
   }
 
@@ -129,7 +149,8 @@ export class Lines {
     let text = "";
     if (
       this.#group !== undefined &&
-      (this.#group.key !== key || this.#group.names.has(name) || this.#group.names.size >= MAX_POINTS_PER_RECORD)
+      (this.#group.key !== key || this.#group.names.has(name) ||
+        this.#group.names.size >= MAX_POINTS_PER_RECORD)
     ) text = this.flush();
     const group = this.#group ??= { key, at: record, top: [], inner: [], names: new Set() };
     group.names.add(name);
@@ -164,7 +185,9 @@ export class Lines {
   #newName(tag: string, source: string): SeriesName | null {
     const shown = (name: SeriesName) => name.inner ? `${OWN}.${name.field}` : name.field;
     const plain = seriesNameOf(tag);
-    const name = plain !== undefined && this.#used.has(shown(plain)) ? seriesNameOf(`${tag}@${source}`) : plain;
+    const name = plain !== undefined && this.#used.has(shown(plain))
+      ? seriesNameOf(`${tag}@${source}`)
+      : plain;
     if (name === undefined || this.#used.has(shown(name))) return null;
     if (this.#used.size >= this.#maxSeries) {
       if (this.#leftOut.size < MAX_LEFT_OUT) this.#leftOut.add(tag);
@@ -201,14 +224,20 @@ export class Lines {
       case "status":
         return line("event", "tracker_status", [
           ...timeFields(record.wallTime),
-          field("payload", JSON.stringify({ status: record.status, exit_code: String(record.exitCode ?? "") })),
+          field(
+            "payload",
+            JSON.stringify({ status: record.status, exit_code: String(record.exitCode ?? "") }),
+          ),
         ]);
       case "trial":
         return line("event", "trial", [
           ...timeFields(record.wallTime),
           field(
             "payload",
-            JSON.stringify({ ...record.trial, parameters: withoutSecrets("", record.trial.parameters) }),
+            JSON.stringify({
+              ...record.trial,
+              parameters: withoutSecrets("", record.trial.parameters),
+            }),
           ),
         ]);
       case "histogram":

@@ -1,4 +1,7 @@
-/** Summarizes a run's files: their amount, the run's parameters, and a digest that identifies the content. */
+/**
+ * Summarizes a run's files: their amount, the run's parameters, and a digest that identifies the
+ * content.
+ */
 import { sha256 } from "../../base/node_modules.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular } from "../../os/files/untrusted.ts";
@@ -52,13 +55,18 @@ export function scanRun(run: FoundRun, onRecords: (read: number) => void = () =>
     tracker,
     leftOut: [
       ...lines.leftOut(),
-      ...leftOut.map((name) => `parameter ${name}: all together are more than ${MAX_PARAMETER_BYTES >> 10} KiB`),
+      ...leftOut.map((name) =>
+        `parameter ${name}: all together are more than ${MAX_PARAMETER_BYTES >> 10} KiB`
+      ),
     ],
   };
 }
 
 /** A later record states only some fields. */
-function learn(tracker: ScannedRun["tracker"], { id, name, project, group, tags }: RunRecord): void {
+function learn(
+  tracker: ScannedRun["tracker"],
+  { id, name, project, group, tags }: RunRecord,
+): void {
   tracker.id = id || tracker.id;
   tracker.name = name || tracker.name;
   tracker.project = project || tracker.project;

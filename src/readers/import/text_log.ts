@@ -1,4 +1,7 @@
-/** Reads a file with a program's output as records: the lines with numbers, by src/readers/text/text_lines.ts. */
+/**
+ * Reads a file with a program's output as records: the lines with numbers, by
+ * src/readers/text/text_lines.ts.
+ */
 import { recordsOfFields } from "../text/text_file.ts";
 import { TextLines } from "../text/text_lines.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";

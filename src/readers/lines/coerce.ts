@@ -1,6 +1,12 @@
-/** Reads a number, a flag or a text from whatever a worker wrote for it. `undefined`: it cannot be read as one. */
+/**
+ * Reads a number, a flag or a text from whatever a worker wrote for it. `undefined`: it cannot be
+ * read as one.
+ */
 
-/** Numbers, numeric text, booleans; the fallback for null and absence; the sum of several agents' values. */
+/**
+ * Numbers, numeric text, booleans; the fallback for null and absence; the sum of several agents'
+ * values.
+ */
 export function toNumber(value: unknown, fallback: number): number | undefined {
   switch (typeof value) {
     case "number":

@@ -6,12 +6,21 @@ import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
 import { parsedMetadata, TAKE } from "./take.ts";
 
-/** The worker's metadata object as written, with the record's further fields added; metadata overrides them. */
-function takeMetadata(fields: Fields, metadata: Record<string, unknown> | undefined, slot: number): string {
+/**
+ * The worker's metadata object as written, with the record's further fields added; metadata
+ * overrides them.
+ */
+function takeMetadata(
+  fields: Fields,
+  metadata: Record<string, unknown> | undefined,
+  slot: number,
+): string {
   if (metadata === undefined) return `{${fields.leftovers()}}`;
   fields.take(slot);
   const value = fields.value(slot);
-  const text = typeof value === "string" ? withNamedNonFinite(value).trim() : fields.textOfMetrics(slot);
+  const text = typeof value === "string"
+    ? withNamedNonFinite(value).trim()
+    : fields.textOfMetrics(slot);
   const leftovers = fields.leftovers(metadata);
   if (leftovers === "") return text;
   return Object.keys(metadata).length === 0
@@ -26,6 +35,10 @@ export function readEpisode(fields: Fields, context: LineContext): EpisodeRecord
   const metadata = encoded ?? parsedMetadata(fields.value(SLOT.metadata));
   const record = episodeOfLine(fields, TAKE, context, metadata);
   if (typeof record === "string") return record;
-  record.metadataJson = takeMetadata(fields, metadata, encoded === undefined ? SLOT.metadata : SLOT.metadata_json);
+  record.metadataJson = takeMetadata(
+    fields,
+    metadata,
+    encoded === undefined ? SLOT.metadata : SLOT.metadata_json,
+  );
   return record;
 }

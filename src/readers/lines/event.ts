@@ -1,4 +1,7 @@
-/** A lifecycle line (`run_started`, `heartbeat`, `checkpoint_saved`, `artifact`, …) as a WorkerEventRecord. */
+/**
+ * A lifecycle line (`run_started`, `heartbeat`, `checkpoint_saved`, `artifact`, …) as a
+ * WorkerEventRecord.
+ */
 import { parseKeepingNumbers } from "../../base/text/exact_numbers.ts";
 import { isJson } from "../../base/text/json_text.ts";
 import { withoutSecrets } from "../../base/text/secrets.ts";
@@ -8,7 +11,9 @@ import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
 import { TAKE } from "./take.ts";
 
-/** Joins the payload's fields and the record's other fields into one object; the payload overrides. */
+/**
+ * Joins the payload's fields and the record's other fields into one object; the payload overrides.
+ */
 export function readEvent(fields: Fields, name: string): WorkerEventRecord {
   fields.take(SLOT.run_id);
   const record = workerEventOfLine(fields, TAKE, name);
@@ -18,7 +23,11 @@ export function readEvent(fields: Fields, name: string): WorkerEventRecord {
     const text = fields.textOfMetrics(SLOT.payload);
     const beside = fields.leftovers(payload as Record<string, unknown>);
     const empty = Object.keys(payload).length === 0;
-    record.dataJson = beside === "" ? text : empty ? `{${beside}}` : `${text.slice(0, -1)},${beside}}`;
+    record.dataJson = beside === ""
+      ? text
+      : empty
+      ? `{${beside}}`
+      : `${text.slice(0, -1)},${beside}}`;
   } else {
     record.dataJson = `{${fields.leftovers()}}`;
   }

@@ -1,8 +1,9 @@
 /**
- * The top-level fields of one line: the position, the value and the exact text of each. One pass over the bytes checks that
- * the line is JSON and finds its fields; only requested values are parsed.
- * Actions, observations and unknown fields are passed on as they were written. That is exact (`1.0` stays `1.0`, integers of
- * any size survive) and several times cheaper than parsing the line and writing the values again.
+ * The top-level fields of one line: the position, the value and the exact text of each. One pass
+ * over the bytes checks that the line is JSON and finds its fields; only requested values are
+ * parsed. Actions, observations and unknown fields are passed on as they were written. That is
+ * exact (`1.0` stays `1.0`, integers of any size survive) and several times cheaper than parsing
+ * the line and writing the values again.
  */
 import {
   afterBlanks,
@@ -23,7 +24,10 @@ import { withNamedNonFinite, withoutNonFinite } from "../../base/text/json_text.
 const NONE = new Lines(new Uint8Array(0), []);
 const LITTLE_N = 110;
 
-/** A field of a line: its slot (-1 for a name without a meaning), and the positions of its key's quote and of its value. */
+/**
+ * A field of a line: its slot (-1 for a name without a meaning), and the positions of its key's
+ * quote and of its value.
+ */
 export interface Field {
   slot: number;
   key: number;
@@ -32,7 +36,10 @@ export interface Field {
   taken: boolean;
 }
 
-/** The fields of the line that was loaded last. One instance is reused, so that a line allocates nothing here. */
+/**
+ * The fields of the line that was loaded last. One instance is reused, so that a line allocates
+ * nothing here.
+ */
 export class Fields {
   #lines = NONE;
   #from = 0;
@@ -41,7 +48,10 @@ export class Fields {
   #count = 0;
   /** No key is repeated or contains escapes, so keys can be compared as bytes. */
   #plain = false;
-  /** Per field: begin and end of its key (without quotes) and of its value, its slot, and whether it was used. */
+  /**
+   * Per field: begin and end of its key (without quotes) and of its value, its slot, and whether it
+   * was used.
+   */
   readonly #spans: number[] = [];
   readonly #slots: number[] = [];
   readonly #taken: boolean[] = [];
@@ -51,7 +61,8 @@ export class Fields {
   readonly #keys = new KeyTree();
 
   /**
-   * @param from position of the line's `{` @param end position of the line's end @returns false if the line is not JSON;
+   * @param from position of the line's `{` @param end position of the line's end @returns false if
+   * the line is not JSON;
    *   then no field can be read.
    */
   load(lines: Lines, from: number, end: number): boolean {
@@ -132,7 +143,9 @@ export class Fields {
   }
 
   #keyAt(i: number): string {
-    return JSON.parse(this.#lines.slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 1]! + 1)) as string;
+    return JSON.parse(
+      this.#lines.slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 1]! + 1),
+    ) as string;
   }
 
   #takeAt(i: number): void {
@@ -189,7 +202,10 @@ export class Fields {
     return this.#lines.number(from, to);
   }
 
-  /** The value's text as written, except that bare non-finite words become null. The field must exist. */
+  /**
+   * The value's text as written, except that bare non-finite words become null. The field must
+   * exist.
+   */
   text(slot: number): string {
     return this.#text(slot, withoutNonFinite);
   }
@@ -216,8 +232,8 @@ export class Fields {
   }
 
   /**
-   * `"key":value` of every unused field, as written except that bare non-finite words become texts, joined by commas; "" if
-   * all are used.
+   * `"key":value` of every unused field, as written except that bare non-finite words become texts,
+   * joined by commas; "" if all are used.
    */
   leftovers(without?: Record<string, unknown>): string {
     if (this.#takenCount === this.#count) return "";
@@ -225,7 +241,11 @@ export class Fields {
     for (let i = 0; i < this.#count; i++) {
       if (this.#taken[i]) continue;
       if (without !== undefined && Object.hasOwn(without, this.#keyAt(i))) continue;
-      const field = this.#slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 3]!, withNamedNonFinite);
+      const field = this.#slice(
+        this.#spans[i * 4]! - 1,
+        this.#spans[i * 4 + 3]!,
+        withNamedNonFinite,
+      );
       text = text === "" ? field : `${text},${field}`;
     }
     return text;
@@ -245,7 +265,10 @@ export class Fields {
 
   /** The whole record, parsed; non-finite values at its top level are numbers. */
   record(): Record<string, unknown> {
-    const record = JSON.parse(this.#slice(this.#from, this.#end, withoutNonFinite)) as Record<string, unknown>;
+    const record = JSON.parse(this.#slice(this.#from, this.#end, withoutNonFinite)) as Record<
+      string,
+      unknown
+    >;
     if (!this.#nonFinite) return record;
     const seen = new Set<string>();
     // Backwards, because the last value of a repeated key counts.

@@ -1,9 +1,9 @@
 /**
- * Finds the end of a JSON value in bytes, and checks that it is JSON. The result is the same as JSON.parse's, but no objects
- * are created: most fields of a record are passed on as the worker wrote them, and need only this check. A value that nests
- * deeper than MAX_JSON_DEPTH is none.
- * All functions take the position at which something begins and return the position after it, or -1 if it is not JSON. `end`
- * is the end of the text; later bytes are not read.
+ * Finds the end of a JSON value in bytes, and checks that it is JSON. The result is the same as
+ * JSON.parse's, but no objects are created: most fields of a record are passed on as the worker
+ * wrote them, and need only this check. A value that nests deeper than MAX_JSON_DEPTH is none. All
+ * functions take the position at which something begins and return the position after it, or -1 if
+ * it is not JSON. `end` is the end of the text; later bytes are not read.
  */
 
 import { MAX_JSON_DEPTH } from "../../base/text/json_text.ts";
@@ -92,7 +92,11 @@ export function afterNumber(bytes: Uint8Array, at: number, end: number): number 
 }
 
 const asBytes = (word: string) => Uint8Array.from(word, (c) => c.charCodeAt(0));
-const [TRUE, FALSE, NULL] = ["true", "false", "null"].map(asBytes) as [Uint8Array, Uint8Array, Uint8Array];
+const [TRUE, FALSE, NULL] = ["true", "false", "null"].map(asBytes) as [
+  Uint8Array,
+  Uint8Array,
+  Uint8Array,
+];
 /** Python's json.dumps writes these for floats that JSON cannot express. */
 const NON_FINITE = ["NaN", "Infinity", "-Infinity"].map(asBytes);
 
@@ -102,7 +106,12 @@ function afterWord(bytes: Uint8Array, at: number, end: number, word: Uint8Array)
   return at + word.length;
 }
 
-export function afterScalar(bytes: Uint8Array, at: number, end: number, nonFinite: boolean): number {
+export function afterScalar(
+  bytes: Uint8Array,
+  at: number,
+  end: number,
+  nonFinite: boolean,
+): number {
   if (at >= end) return -1;
   switch (bytes[at]) {
     case QUOTE:
@@ -172,10 +181,14 @@ export function afterValue(bytes: Uint8Array, at: number, end: number, nonFinite
 }
 
 /**
- * Objects that follow each other on one line, if there are several and nothing else: two processes printed at the same time
- * (without buffering, Python writes a text and its newline separately).
+ * Objects that follow each other on one line, if there are several and nothing else: two processes
+ * printed at the same time (without buffering, Python writes a text and its newline separately).
  */
-export function joinedObjects(bytes: Uint8Array, at: number, end: number): { from: number; to: number }[] | undefined {
+export function joinedObjects(
+  bytes: Uint8Array,
+  at: number,
+  end: number,
+): { from: number; to: number }[] | undefined {
   const found: { from: number; to: number }[] = [];
   for (let from = afterBlanks(bytes, at, end); from < end;) {
     const to = bytes[from] === OPEN_BRACE ? afterValue(bytes, from, end, true) : -1;

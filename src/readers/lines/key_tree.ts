@@ -1,16 +1,19 @@
 /**
- * The keys of earlier lines, in their order, as a tree. A worker's lines have a few shapes, so the keys of nearly every line
- * are found by comparing bytes, without decoding them or looking up names.
+ * The keys of earlier lines, in their order, as a tree. A worker's lines have a few shapes, so the
+ * keys of nearly every line are found by comparing bytes, without decoding them or looking up
+ * names.
  */
 import { slotOf } from "./slots.ts";
 
 /**
- * Number of learned keys after which all are forgotten, and number of keys that may follow one key: bounds for lines with
- * ever new shapes.
+ * Number of learned keys after which all are forgotten, and number of keys that may follow one key:
+ * bounds for lines with ever new shapes.
  */
 const MAX_LEARNED = 1024;
 const MAX_BRANCHES = 16;
-/** Bounds on the keys of a line and the bytes of a key, beyond which looking up names costs less. */
+/**
+ * Bounds on the keys of a line and the bytes of a key, beyond which looking up names costs less.
+ */
 const MAX_DEPTH = 128;
 const MAX_KEY_BYTES = 256;
 
@@ -57,8 +60,8 @@ export class KeyTree {
   #learned = 0;
 
   /**
-   * Adds a key; undefined if it cannot be added: it contains escapes, is repeated in its line, is long, or has too many keys
-   * before it.
+   * Adds a key; undefined if it cannot be added: it contains escapes, is repeated in its line, is
+   * long, or has too many keys before it.
    * @param bytes of the key with its closing quote
    */
   learn(after: KeyNode, name: string, bytes: Uint8Array): KeyNode | undefined {

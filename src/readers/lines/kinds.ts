@@ -20,7 +20,10 @@ const CHATTER = new Set([
   "error",
 ]);
 
-/** Event names look like identifiers; any other value under these keys belongs to a program's own JSON. */
+/**
+ * Event names look like identifiers; any other value under these keys belongs to a program's own
+ * JSON.
+ */
 const EVENT_NAME = /^[a-z][a-z0-9_.:-]{0,63}$/;
 
 /** @param name in lower case. */

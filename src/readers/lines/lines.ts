@@ -13,7 +13,9 @@ export class Lines implements Iterable<string> {
   readonly view: DataView;
   /** The end of each line: the position of its newline, or the end of the bytes. */
   readonly ends: readonly number[];
-  /** The whole as one string, if each byte is one character, so that positions are the same in both. */
+  /**
+   * The whole as one string, if each byte is one character, so that positions are the same in both.
+   */
   #text: string | undefined;
   /** Number of texts decoded from parts, until decoding the whole is worth it. */
   #parts = 0;
@@ -49,7 +51,9 @@ export class Lines implements Iterable<string> {
   /** The text between two positions; invalid UTF-8 becomes U+FFFD. */
   slice(from: number, to: number): string {
     if (this.#parts < this.ends.length && this.#parts++ === this.ends.length >> 3) this.#decode();
-    return this.#text === undefined ? decoder.decode(this.bytes.subarray(from, to)) : this.#text.slice(from, to);
+    return this.#text === undefined
+      ? decoder.decode(this.bytes.subarray(from, to))
+      : this.#text.slice(from, to);
   }
 
   #decode(): void {
@@ -59,8 +63,8 @@ export class Lines implements Iterable<string> {
   }
 
   /**
-   * The number between two positions. Up to 15 digits are exact as an integer; divided by an exact power of ten, it is
-   * rounded once, and correctly.
+   * The number between two positions. Up to 15 digits are exact as an integer; divided by an exact
+   * power of ten, it is rounded once, and correctly.
    */
   number(from: number, to: number): number {
     const { bytes } = this;

@@ -1,8 +1,8 @@
 /**
- * Reads one line of a worker's standard output as a record. Pure: the same text and context give the same record.
- * "other": the program's own output; a line that is not a JSON object, or an object without a known kind. "malformed": a
- * line that looks like telemetry and cannot be read; it begins like an object with a quoted key and is not JSON, or a field
- * that must be a number is not.
+ * Reads one line of a worker's standard output as a record. Pure: the same text and context give
+ * the same record. "other": the program's own output; a line that is not a JSON object, or an
+ * object without a known kind. "malformed": a line that looks like telemetry and cannot be read; it
+ * begins like an object with a quoted key and is not JSON, or a field that must be a number is not.
  */
 import { isTooDeep, MAX_JSON_DEPTH } from "../../base/text/json_text.ts";
 import type { LineContext } from "../../gen/records/line_fields.ts";
@@ -31,7 +31,12 @@ export function parseLine(text: string, context: LineContext, check?: RecordChec
 }
 
 /** Line `i` of the lines. White space around it is ignored. */
-export function readLine(lines: Lines, i: number, context: LineContext, check?: RecordCheck): ParsedLine;
+export function readLine(
+  lines: Lines,
+  i: number,
+  context: LineContext,
+  check?: RecordCheck,
+): ParsedLine;
 /** @param shapes shapes of earlier lines with the same context */
 export function readLine(
   lines: Lines,
@@ -50,7 +55,9 @@ export function readLine(
   const from = lines.begin(i);
   const end = lines.ends[i]!;
   if (lines.bytes[from] === OPEN_BRACE) {
-    if (shapes === undefined || check !== undefined) return readObject(lines, from, end, context, check);
+    if (shapes === undefined || check !== undefined) {
+      return readObject(lines, from, end, context, check);
+    }
     const like = shapes.read(lines, from, end);
     if (like !== undefined) return like;
     const parsed = readObject(lines, from, end, context, check);
@@ -73,7 +80,10 @@ function readObject(
   if (!fields.load(lines, from, end)) {
     const text = lines.slice(from, end);
     if (!/^\{\s*(?:"|$)/.test(text)) return OTHER;
-    return { type: "malformed", why: isTooDeep(text) ? `more than ${MAX_JSON_DEPTH} levels deep` : "not valid JSON" };
+    return {
+      type: "malformed",
+      why: isTooDeep(text) ? `more than ${MAX_JSON_DEPTH} levels deep` : "not valid JSON",
+    };
   }
   for (const slot of KIND_SLOTS) {
     const value = fields.isText(slot) ? fields.value(slot) as string : "";
@@ -82,7 +92,12 @@ function readObject(
   return OTHER;
 }
 
-function readRecord(slot: number, name: string, context: LineContext, check: RecordCheck | undefined): ParsedLine {
+function readRecord(
+  slot: number,
+  name: string,
+  context: LineContext,
+  check: RecordCheck | undefined,
+): ParsedLine {
   const kind = kindOf(name);
   if (kind === undefined || kind === "chatter") return OTHER;
   fields.take(slot);
@@ -90,8 +105,12 @@ function readRecord(slot: number, name: string, context: LineContext, check: Rec
   const violations = check === undefined ? NO_VIOLATIONS : check(kind, fields.record());
   if (kind === "step") {
     const step = readStep(fields, context);
-    return typeof step === "string" ? { type: "malformed", why: step } : { type: "step", step, violations };
+    return typeof step === "string"
+      ? { type: "malformed", why: step }
+      : { type: "step", step, violations };
   }
   const episode = readEpisode(fields, context);
-  return typeof episode === "string" ? { type: "malformed", why: episode } : { type: "episode", episode, violations };
+  return typeof episode === "string"
+    ? { type: "malformed", why: episode }
+    : { type: "episode", episode, violations };
 }

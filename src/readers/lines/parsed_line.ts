@@ -1,9 +1,18 @@
 /** What a line of a worker was recognised as. */
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
+import type {
+  EpisodeRecord,
+  StepRecord,
+  WorkerEventRecord,
+} from "../../gen/records/record_types.ts";
 import type { ByteText } from "../../base/text/byte_text.ts";
 
-/** Returns the rules of the run's telemetry schema that a record violates; see src/readers/schemas. */
-export type RecordCheck = (kind: "step" | "episode", record: Record<string, unknown>) => readonly string[];
+/**
+ * Returns the rules of the run's telemetry schema that a record violates; see src/readers/schemas.
+ */
+export type RecordCheck = (
+  kind: "step" | "episode",
+  record: Record<string, unknown>,
+) => readonly string[];
 
 export interface ParsedStep {
   type: "step";

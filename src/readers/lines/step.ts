@@ -7,7 +7,8 @@ import { parsedMetadata, TAKE } from "./take.ts";
 
 function metadataOf(fields: Fields): unknown {
   if (!fields.has(SLOT.metadata_json) && !fields.has(SLOT.metadata)) return undefined;
-  return parsedMetadata(fields.value(SLOT.metadata_json)) ?? parsedMetadata(fields.value(SLOT.metadata));
+  return parsedMetadata(fields.value(SLOT.metadata_json)) ??
+    parsedMetadata(fields.value(SLOT.metadata));
 }
 
 /** @returns the record, or why the line is malformed. */

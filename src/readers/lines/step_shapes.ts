@@ -1,9 +1,9 @@
 /**
- * Steps whose lines differ from an earlier line only in values, as nearly all lines of a worker do. Such a line is compared
- * with the earlier one byte by byte, and only values that may differ are read, which costs a third of reading all fields.
- * The result is the same as readStep's.
- * A line does not match if a value is not written plainly, or affects more than its own column: then it is read field by
- * field.
+ * Steps whose lines differ from an earlier line only in values, as nearly all lines of a worker do.
+ * Such a line is compared with the earlier one byte by byte, and only values that may differ are
+ * read, which costs a third of reading all fields. The result is the same as readStep's. A line
+ * does not match if a value is not written plainly, or affects more than its own column: then it is
+ * read field by field.
  */
 import { ByteText } from "../../base/text/byte_text.ts";
 import type { Field, Fields } from "./fields.ts";
@@ -15,7 +15,10 @@ import { nanosecondsOf, timeOf } from "./timestamps.ts";
 
 /** Shapes in a batch: the last steps of episodes, and each of several agents, have their own. */
 const MOST_SHAPES = 4;
-/** After this many failed comparisons, beyond the successful ones, no more lines of the batch are compared. */
+/**
+ * After this many failed comparisons, beyond the successful ones, no more lines of the batch are
+ * compared.
+ */
 const MOST_MISSES = 64;
 const [LITTLE_N, LITTLE_T] = [110, 116];
 /** What the value at a hole becomes. */
@@ -48,8 +51,8 @@ const HOLES = new Map<number, Hole>([
 ]);
 const TIMES: readonly number[] = [SLOT.ts_unix_ns, SLOT.ts, SLOT.timestamp];
 /**
- * Lines with one of these names are not compared: the value affects more than its own column, or its record must outlive the
- * next line.
+ * Lines with one of these names are not compared: the value affects more than its own column, or
+ * its record must outlive the next line.
  */
 const NEVER: readonly number[] = [
   ...[SLOT.metadata, SLOT.metadata_json, SLOT.action_json, SLOT.observation_json],
@@ -61,7 +64,10 @@ export class StepShapes {
   readonly #shapes: Shape[] = [];
   #misses = 0;
 
-  /** The step of a line between two positions, valid until the next call; undefined if the line matches no learned shape. */
+  /**
+   * The step of a line between two positions, valid until the next call; undefined if the line
+   * matches no learned shape.
+   */
   read(lines: Lines, from: number, end: number): AlikeStep | undefined {
     if (this.#misses > MOST_MISSES) return undefined;
     for (let i = 0; i < this.#shapes.length; i++) {
@@ -87,14 +93,22 @@ class Shape {
   /** The bytes before each hole, and after the last one. */
   readonly #literals: Literal[] = [];
   readonly #holes: Hole[] = [];
-  /** For the record's further fields: the text before each of their holes, and after the last one. */
+  /**
+   * For the record's further fields: the text before each of their holes, and after the last one.
+   */
   readonly #info: string[] = [];
   /** The step of the line that was read last. */
   readonly #alike: AlikeStep;
   readonly #action = new ByteText();
   readonly #observation = new ByteText();
 
-  constructor(layout: readonly Field[], lines: Lines, from: number, end: number, { step }: ParsedStep) {
+  constructor(
+    layout: readonly Field[],
+    lines: Lines,
+    from: number,
+    end: number,
+    { step }: ParsedStep,
+  ) {
     this.#alike = { type: "alike", step: { ...step } };
     const severalTimes = layout.filter(({ slot }) => TIMES.includes(slot)).length > 1;
     let literal = from;
@@ -190,7 +204,10 @@ class Literal {
   constructor(bytes: Uint8Array) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#length = bytes.length;
-    this.#words = Int32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getInt32(i * 4, true));
+    this.#words = Int32Array.from(
+      { length: bytes.length >> 2 },
+      (_, i) => view.getInt32(i * 4, true),
+    );
     this.#rest = bytes.slice(this.#words.length * 4);
   }
 
@@ -199,7 +216,9 @@ class Literal {
     const words = this.#words;
     const rest = this.#rest;
     let i = at;
-    for (let w = 0; w < words.length; w++, i += 4) if (view.getInt32(i, true) !== words[w]) return -1;
+    for (let w = 0; w < words.length; w++, i += 4) {
+      if (view.getInt32(i, true) !== words[w]) return -1;
+    }
     for (let r = 0; r < rest.length; r++, i++) if (view.getUint8(i) !== rest[r]) return -1;
     return i;
   }

@@ -1,4 +1,7 @@
-/** Reads values from the fields of a line, for all dialects (the table is in docs/reference/telemetry.md). */
+/**
+ * Reads values from the fields of a line, for all dialects (the table is in
+ * docs/reference/telemetry.md).
+ */
 import { parsedObject, repairedJson } from "../../base/text/json_text.ts";
 import type { FieldTaker } from "../../gen/records/line_fields.ts";
 import { toFlag, toIndex, toLabel, toNumber } from "./coerce.ts";
@@ -14,8 +17,8 @@ const RENDER_PAYLOAD = [SLOT.render_payload];
 const EPISODE_SUFFIX = /-ep(\d{1,15})$/;
 
 /**
- * The first slot with a value, as an index. `undefined`: it is not a number. A value that had to be changed stays among the
- * leftovers, so that the worker's text is not lost.
+ * The first slot with a value, as an index. `undefined`: it is not a number. A value that had to be
+ * changed stays among the leftovers, so that the worker's text is not lost.
  */
 function takeIndex(fields: Fields, slots: readonly number[]): number | undefined | "absent" {
   for (const slot of slots) {
@@ -32,7 +35,9 @@ function takeIndex(fields: Fields, slots: readonly number[]): number | undefined
   return "absent";
 }
 
-/** metadata.episode_index, else episode_index, episode, the end of episode_id, episode_number - 1. */
+/**
+ * metadata.episode_index, else episode_index, episode, the end of episode_id, episode_number - 1.
+ */
 function takeEpisode(fields: Fields, metadata: unknown): number | undefined {
   if (typeof metadata === "object" && metadata !== null) {
     const inner = (metadata as Record<string, unknown>).episode_index;
@@ -45,7 +50,9 @@ function takeEpisode(fields: Fields, metadata: unknown): number | undefined {
   }
   const index = takeIndex(fields, EPISODE);
   if (index !== "absent") {
-    if (fields.has(SLOT.episode_id) && EPISODE_SUFFIX.test(toLabel(fields.value(SLOT.episode_id)))) {
+    if (
+      fields.has(SLOT.episode_id) && EPISODE_SUFFIX.test(toLabel(fields.value(SLOT.episode_id)))
+    ) {
       fields.take(SLOT.episode_id);
     }
     return index;
@@ -60,8 +67,8 @@ function takeEpisode(fields: Fields, metadata: unknown): number | undefined {
 }
 
 /**
- * The first slot with a value, as a number, else `absent`; `undefined` if it is not a number. Per-agent values are summed
- * and stay among the leftovers.
+ * The first slot with a value, as a number, else `absent`; `undefined` if it is not a number.
+ * Per-agent values are summed and stay among the leftovers.
  */
 function takeNumber(fields: Fields, slots: readonly number[], absent: number): number | undefined {
   for (const slot of slots) {
@@ -88,7 +95,9 @@ function takeLabel(fields: Fields, slot: number): string {
 function takeTime(fields: Fields): string {
   if (fields.has(SLOT.ts_unix_ns)) {
     const value = fields.value(SLOT.ts_unix_ns);
-    const time = nanosecondsOf(typeof value === "string" ? value.trim() : fields.text(SLOT.ts_unix_ns));
+    const time = nanosecondsOf(
+      typeof value === "string" ? value.trim() : fields.text(SLOT.ts_unix_ns),
+    );
     if (time !== "") {
       fields.take(SLOT.ts_unix_ns);
       return time;
@@ -104,11 +113,16 @@ function takeTime(fields: Fields): string {
   return "";
 }
 
-/** JSON text of `*_json` (text that contains JSON), else of the plain field as written; "" if both are absent or null. */
+/**
+ * JSON text of `*_json` (text that contains JSON), else of the plain field as written; "" if both
+ * are absent or null.
+ */
 function takeJson(fields: Fields, encoded: number, plain: readonly number[]): string {
   if (fields.has(encoded)) {
     fields.take(encoded);
-    if (fields.isText(encoded)) return jsonInText(fields.value(encoded) as string, fields.text(encoded));
+    if (fields.isText(encoded)) {
+      return jsonInText(fields.value(encoded) as string, fields.text(encoded));
+    }
     if (!fields.isNull(encoded)) return fields.text(encoded);
   }
   for (const slot of plain) {
@@ -119,7 +133,9 @@ function takeJson(fields: Fields, encoded: number, plain: readonly number[]): st
   return "";
 }
 
-/** If a text is JSON, that JSON; otherwise a JSON string. @param asString the text as JSON string. */
+/**
+ * If a text is JSON, that JSON; otherwise a JSON string. @param asString the text as JSON string.
+ */
 function jsonInText(text: string, asString: string): string {
   return text === "" ? "" : repairedJson(text) ?? asString;
 }

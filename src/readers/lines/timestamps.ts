@@ -1,6 +1,7 @@
 /** Times of the dialects as Unix nanoseconds in decimal text; "" if a value is no time. */
 
-const ISO = /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?$/i;
+const ISO =
+  /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?$/i;
 /** 1973: smaller numbers are counters or monotonic clocks, not dates. */
 const FIRST_SECOND = 1e8;
 const MAX_NS = 9_223_372_036_854_775_807n;
@@ -15,8 +16,8 @@ export function nanosecondsOf(text: string): string {
 }
 
 /**
- * `ts` and `timestamp`: seconds (also milliseconds, microseconds or nanoseconds, recognized by their size) or ISO 8601,
- * which is UTC if it names no offset.
+ * `ts` and `timestamp`: seconds (also milliseconds, microseconds or nanoseconds, recognized by
+ * their size) or ISO 8601, which is UTC if it names no offset.
  */
 export function timeOf(value: unknown, text: string): string {
   if (typeof value === "string") return ISO.test(value) ? ofIso(value) : ofNumber(value.trim());

@@ -1,4 +1,7 @@
-/** The schemas that a config may name in `worker.config.schema_id`; docs/reference/telemetry.md describes them. */
+/**
+ * The schemas that a config may name in `worker.config.schema_id`; docs/reference/telemetry.md
+ * describes them.
+ */
 import type { JsonSchema } from "./compile.ts";
 
 /** Rules for a run's records, by kind; an absent kind has none. */
@@ -14,7 +17,13 @@ const FLAG: JsonSchema = { type: "boolean" };
 
 const STEP: JsonSchema = {
   required: ["step_index", "reward"],
-  properties: { step_index: INDEX, episode: INDEX, reward: { type: "number" }, terminated: FLAG, truncated: FLAG },
+  properties: {
+    step_index: INDEX,
+    episode: INDEX,
+    reward: { type: "number" },
+    terminated: FLAG,
+    truncated: FLAG,
+  },
 };
 
 const EPISODE: JsonSchema = {
@@ -23,7 +32,10 @@ const EPISODE: JsonSchema = {
 };
 
 function extended(required: string[], properties: Record<string, JsonSchema>): JsonSchema {
-  return { required: [...STEP.required!, ...required], properties: { ...STEP.properties, ...properties } };
+  return {
+    required: [...STEP.required!, ...required],
+    properties: { ...STEP.properties, ...properties },
+  };
 }
 
 const BUILTIN: TelemetrySchema[] = [

@@ -1,6 +1,7 @@
 /**
- * Compiles a subset of JSON Schema to closures, with which the proxy checks a run's records line by line. A record that
- * violates a rule is counted under the rule's name and still stored: a check must never lose data.
+ * Compiles a subset of JSON Schema to closures, with which the proxy checks a run's records line by
+ * line. A record that violates a rule is counted under the rule's name and still stored: a check
+ * must never lose data.
  */
 
 /** The supported keywords; `compileSchema` reports any other, which has no effect. */
@@ -22,13 +23,24 @@ export interface JsonSchema {
   items?: JsonSchema;
 }
 
-/** Makes the test of a `pattern`, in time linear in the text (patterns.ts). @throws for a pattern that it does not know */
+/**
+ * Makes the test of a `pattern`, in time linear in the text (patterns.ts). @throws for a pattern
+ * that it does not know
+ */
 export type CompilePattern = (pattern: string) => (text: string) => boolean;
 
 /** Appends the names of the violated rules, such as `reward: type`. */
 type Check = (value: unknown, broken: string[]) => void;
 
-const SILENT = new Set(["$schema", "$id", "title", "description", "default", "examples", "$comment"]);
+const SILENT = new Set([
+  "$schema",
+  "$id",
+  "title",
+  "description",
+  "default",
+  "examples",
+  "$comment",
+]);
 
 function typeMatches(type: string, value: unknown): boolean {
   switch (type) {
@@ -117,7 +129,9 @@ export function compileSchema(
           if (!Array.isArray(value)) return;
           const before = broken.length;
           // Report one bad item only: an image of bad pixels must not give a thousand reports.
-          for (let i = 0; i < value.length && broken.length === before; i++) check(value[i], broken);
+          for (let i = 0; i < value.length && broken.length === before; i++) {
+            check(value[i], broken);
+          }
         });
         break;
       }
@@ -131,7 +145,12 @@ export function compileSchema(
   const required = new Set(schema.required ?? []);
   for (const name of new Set([...required, ...Object.keys(schema.properties ?? {})])) {
     const inner = path === "" ? name : `${path}.${name}`;
-    const check = compileSchema(schema.properties?.[name] ?? {}, inner, unsupported, compilePattern);
+    const check = compileSchema(
+      schema.properties?.[name] ?? {},
+      inner,
+      unsupported,
+      compilePattern,
+    );
     const missing = required.has(name) ? `${inner}: required` : undefined;
     checks.push((value, broken) => {
       if (typeof value !== "object" || value === null) return;

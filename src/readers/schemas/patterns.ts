@@ -1,6 +1,7 @@
 /**
- * The `pattern`s of telemetry schemas. A config names them and a worker writes the texts, so nothing may backtrack: RE2's
- * automata take time linear in the text. They have no lookarounds and no backreferences. Loaded only for a schema with a pattern.
+ * The `pattern`s of telemetry schemas. A config names them and a worker writes the texts, so
+ * nothing may backtrack: RE2's automata take time linear in the text. They have no lookarounds and
+ * no backreferences. Loaded only for a schema with a pattern.
  */
 import { RE2JS } from "re2js";
 import type { CompilePattern } from "./compile.ts";

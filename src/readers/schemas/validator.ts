@@ -1,4 +1,7 @@
-/** Builds the check that the proxy applies to each record, from a config's schema_id and schema_definition. */
+/**
+ * Builds the check that the proxy applies to each record, from a config's schema_id and
+ * schema_definition.
+ */
 import { parsedJson } from "../../base/text/json_text.ts";
 import type { RecordCheck } from "../lines/parsed_line.ts";
 import { RECORDS } from "../../records/record_fields.ts";
@@ -14,33 +17,42 @@ export interface TelemetryValidator {
 }
 
 /**
- * Names under which the dialects write the same field: a schema may use any of them. Texts that contain JSON (`action_json`)
- * satisfy "required" and are otherwise not checked.
+ * Names under which the dialects write the same field: a schema may use any of them. Texts that
+ * contain JSON (`action_json`) satisfy "required" and are otherwise not checked.
  */
 const FIELDS = [...RECORDS.steps.fields, ...RECORDS.episodes.fields];
 const SAME: readonly string[][] = [
   ["episode", "episode_index", "episode_id", "episode_number"],
   ["timestamp", "ts", "ts_unix_ns"],
-  ...FIELDS.flatMap(({ names, read }) => names === undefined || read === "episode" ? [] : [[...names]]),
+  ...FIELDS.flatMap(({ names, read }) =>
+    names === undefined || read === "episode" ? [] : [[...names]]
+  ),
 ];
 const ENCODED = [...new Set(FIELDS.filter(({ kind }) => kind === "json").map(({ json }) => json))];
 const aliases = new Map(SAME.flatMap((names) => names.map((name) => [name, names] as const)));
 const encoded = new Map(ENCODED.map((name) => [name, `${name}_json`]));
 
 /** An episode's `reward` may be its total; a step's is only itself. */
-function readField(kind: "step" | "episode"): (record: Record<string, unknown>, name: string) => unknown {
+function readField(
+  kind: "step" | "episode",
+): (record: Record<string, unknown>, name: string) => unknown {
   return (record, name) => {
     const value = record[name];
     if (value !== undefined) return value;
     if (name !== "reward" || kind === "episode") {
       for (const other of aliases.get(name) ?? []) {
         const same = record[other];
-        // An id, or a number that counts from 1, is not the index itself: only its presence is checked.
-        if (same !== undefined) return other === "episode_id" || other === "episode_number" ? 0 : same;
+        // An id, or a number that counts from 1, is not the index itself: only its presence is
+        // checked.
+        if (same !== undefined) {
+          return other === "episode_id" || other === "episode_number" ? 0 : same;
+        }
       }
     }
     const text = encoded.get(name);
-    return text !== undefined && typeof record[text] === "string" ? parsed(record[text]) : undefined;
+    return text !== undefined && typeof record[text] === "string"
+      ? parsed(record[text])
+      : undefined;
   };
 }
 
@@ -56,7 +68,8 @@ const NONE: readonly string[] = [];
 
 function compile(schema: TelemetrySchema, notes: string[], patterns?: CompilePattern): RecordCheck {
   const step = schema.step && compileSchema(schema.step, "", notes, patterns, readField("step"));
-  const episode = schema.episode && compileSchema(schema.episode, "", notes, patterns, readField("episode"));
+  const episode = schema.episode &&
+    compileSchema(schema.episode, "", notes, patterns, readField("episode"));
   let broken: string[] = [];
   return (kind, record) => {
     const check = kind === "step" ? step : episode;
@@ -73,7 +86,10 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** An inline definition is `{step?, episode?, version?}` with a JSON Schema for each, or one JSON Schema for steps. */
+/**
+ * An inline definition is `{step?, episode?, version?}` with a JSON Schema for each, or one JSON
+ * Schema for steps.
+ */
 function inlineSchema(id: string, definition: Record<string, unknown>): TelemetrySchema {
   const version = typeof definition.version === "number" ? definition.version : 1;
   const name = id === "" ? "inline" : id;
@@ -116,17 +132,28 @@ export function telemetryValidator(
     try {
       const unsupported: string[] = [];
       const check = compile(schema, unsupported, patterns);
-      for (const keyword of unsupported) notes.push(`schema_definition: ${keyword} is not supported and not checked`);
+      for (const keyword of unsupported) {
+        notes.push(`schema_definition: ${keyword} is not supported and not checked`);
+      }
       return { name: `${schema.id}@${schema.version}`, check, notes };
     } catch (error) {
-      notes.push(`schema_definition cannot be used: ${error instanceof Error ? error.message : error}`);
+      notes.push(
+        `schema_definition cannot be used: ${error instanceof Error ? error.message : error}`,
+      );
     }
   }
-  if (choice.id === "") return notes.length === 0 ? undefined : { name: "none", check: () => NONE, notes };
+  if (choice.id === "") {
+    return notes.length === 0 ? undefined : { name: "none", check: () => NONE, notes };
+  }
   const schema = builtinSchema(choice.id);
   if (schema === undefined) {
-    // Workers may name schemas of their own (`cleanrl.ppo`): that is no mistake, but mosaic does not know them.
-    notes.push(`schema_id ${choice.id} is not built in (known: ${builtinSchemaIds().join(", ")}); nothing is checked`);
+    // Workers may name schemas of their own (`cleanrl.ppo`): that is no mistake, but mosaic does
+    // not know them.
+    notes.push(
+      `schema_id ${choice.id} is not built in (known: ${
+        builtinSchemaIds().join(", ")
+      }); nothing is checked`,
+    );
     return { name: choice.id, check: () => NONE, notes };
   }
   return { name: `${schema.id}@${schema.version}`, check: compile(schema, notes), notes };

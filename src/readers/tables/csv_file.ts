@@ -1,8 +1,9 @@
 /**
- * Tables to which trackers append: Stable-Baselines3's `monitor.csv` and `progress.csv`, Lightning's `metrics.csv`, RLlib's
- * `progress.csv`, and any other with a header, a column of steps and columns of numbers.
- * Some programs rewrite the whole file to add a column. Then the caller sees another head and calls `restart`; rows that
- * were returned already are recognized by their content and skipped (src/readers/tables/known_rows.ts).
+ * Tables to which trackers append: Stable-Baselines3's `monitor.csv` and `progress.csv`,
+ * Lightning's `metrics.csv`, RLlib's `progress.csv`, and any other with a header, a column of steps
+ * and columns of numbers. Some programs rewrite the whole file to add a column. Then the caller
+ * sees another head and calls `restart`; rows that were returned already are recognized by their
+ * content and skipped (src/readers/tables/known_rows.ts).
  */
 import { rowAt, type Separator, separatorOf } from "./csv_row.ts";
 import { headerIn, isNumeric, shortened } from "./csv_header.ts";
@@ -12,12 +13,18 @@ import { peopleNumber } from "../format/people_numbers.ts";
 import { BaseReader, type Output, READ_AGAIN, READ_LATER } from "../format/base_reader.ts";
 import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "../format/step_column.ts";
 import type { FormatState, ReadOptions, ReadResult } from "../format/format_reader.ts";
-import type { EpisodeRecord, ParamsRecord, ParamValue, SourceRecord } from "../format/tracker_records.ts";
+import type {
+  EpisodeRecord,
+  ParamsRecord,
+  ParamValue,
+  SourceRecord,
+} from "../format/tracker_records.ts";
 
 const MAX_ROW_BYTES = 4 << 20;
 /**
- * While a table is being rewritten, a read may see old and new content side by side, with a boundary that moves. If the same
- * difference appears at the same place this many times in a row, it is another table.
+ * While a table is being rewritten, a read may see old and new content side by side, with a
+ * boundary that moves. If the same difference appears at the same place this many times in a row,
+ * it is another table.
  */
 const MAX_TRIES = 3;
 const CONFIG = "config/";
@@ -32,7 +39,10 @@ interface Header {
   separator?: Separator;
   /** The first row has numbers, so no column has a name: no row is read. */
   isMissing?: true;
-  /** For Monitor's table: when the environment began (Unix seconds), or null. Undefined for any other table. */
+  /**
+   * For Monitor's table: when the environment began (Unix seconds), or null. Undefined for any
+   * other table.
+   */
   monitorStart?: number | null;
 }
 
@@ -48,9 +58,14 @@ interface Layout {
 
 function layoutOf(columns: readonly string[]): Layout {
   const names = new Set(columns);
-  const [step, time] = [stepName(names), timeName(names)].map((name) => columns.indexOf(name ?? "\0"));
+  const [step, time] = [stepName(names), timeName(names)].map((name) =>
+    columns.indexOf(name ?? "\0")
+  );
   const config = columns.flatMap((name, i) => name.startsWith(CONFIG) ? [i] : []);
-  const others = new Set([...config, ...columns.flatMap((name, i) => NO_SERIES.has(name) ? [i] : [])]);
+  const others = new Set([
+    ...config,
+    ...columns.flatMap((name, i) => NO_SERIES.has(name) ? [i] : []),
+  ]);
   return { names, step: step!, time: time!, config, others };
 }
 
@@ -67,7 +82,10 @@ export class CsvReader extends BaseReader {
   /** For Monitor's table: the sum of the episodes' lengths. */
   #episodeSteps = 0;
   #configGiven = false;
-  /** All known rows were found again: the next bytes may still be the old table's, so they are read next time. */
+  /**
+   * All known rows were found again: the next bytes may still be the old table's, so they are read
+   * next time.
+   */
   #paused = false;
   /** Inside a row that is too long. */
   #skipping = false;
@@ -101,7 +119,10 @@ export class CsvReader extends BaseReader {
     };
   }
 
-  /** Remembers which rows were returned. A further rewrite while they are skipped does not change that. */
+  /**
+   * Remembers which rows were returned. A further rewrite while they are skipped does not change
+   * that.
+   */
   protected forget(): void {
     this.#known ??= this.#rows.count > 0 ? this.#rows : undefined;
     this.#fresh();
@@ -204,13 +225,16 @@ export class CsvReader extends BaseReader {
         return from - at;
       }
       this.#header.isMissing = true;
-      const detail = "the first row has numbers and no names of columns; it is not read. Write a first row with names";
+      const detail =
+        "the first row has numbers and no names of columns; it is not read. Write a first row with names";
       out.problems.push({ what: "no_form", at: this.position, bytes: row.bytes, detail });
       return from + row.bytes - at;
     }
     this.#begin(row.cells, out);
     const { columns } = this.#header;
-    if (monitorStart !== undefined && columns[0] === "r" && columns[1] === "l" && columns[2] === "t") {
+    if (
+      monitorStart !== undefined && columns[0] === "r" && columns[1] === "l" && columns[2] === "t"
+    ) {
       this.#header.monitorStart = monitorStart;
     }
     return from + row.bytes - at;
@@ -257,7 +281,12 @@ export class CsvReader extends BaseReader {
     this.#difference = difference;
     this.#fresh();
     if (this.#tries < MAX_TRIES) return out.end ? READ_AGAIN : READ_LATER;
-    out.problems.push({ what: "replaced", at: 0, bytes: 0, detail: "other rows than those that were read before" });
+    out.problems.push({
+      what: "replaced",
+      at: 0,
+      bytes: 0,
+      detail: "other rows than those that were read before",
+    });
     this.#known = undefined;
     this.#difference = "";
     this.#tries = 0;
@@ -266,14 +295,20 @@ export class CsvReader extends BaseReader {
   }
 
   #recordsOf(header: Header, cells: readonly string[]): SourceRecord[] {
-    if (header.monitorStart !== undefined) return [this.#episode(header.columns, cells, header.monitorStart)];
+    if (header.monitorStart !== undefined) {
+      return [this.#episode(header.columns, cells, header.monitorStart)];
+    }
     const params = this.#configGiven ? undefined : configOf(header.columns, cells, this.#layout);
     this.#configGiven = true;
     const scalars = scalarsOf(header.columns, cells, this.#layout, this.#rows.count - 1);
     return params === undefined ? scalars : [params, ...scalars];
   }
 
-  #episode(columns: readonly string[], cells: readonly string[], start: number | null): EpisodeRecord {
+  #episode(
+    columns: readonly string[],
+    cells: readonly string[],
+    start: number | null,
+  ): EpisodeRecord {
     const [r, l, t, ...others] = cells.map(numberOfText);
     this.#episodeSteps += stepOf(l) ?? 0;
     const extra = others.flatMap((value, i): [string, number][] =>
@@ -294,7 +329,9 @@ export class CsvReader extends BaseReader {
 /** `t_start` in the JSON after Monitor's `#`. */
 function startOf(json: string): number | null {
   const value = jsonOf(json);
-  const start = value !== null && typeof value === "object" && !Array.isArray(value) ? value["t_start"] : undefined;
+  const start = value !== null && typeof value === "object" && !Array.isArray(value)
+    ? value["t_start"]
+    : undefined;
   return typeof start === "number" && Number.isFinite(start) ? start : null;
 }
 
@@ -305,10 +342,18 @@ function configOf(
   { config }: Layout,
 ): ParamsRecord | undefined {
   const values = config.flatMap((i): [string, ParamValue][] =>
-    cells[i] === undefined || cells[i] === "" ? [] : [[columns[i]!.slice(CONFIG.length), scalarOfText(cells[i]!)]]
+    cells[i] === undefined || cells[i] === ""
+      ? []
+      : [[columns[i]!.slice(CONFIG.length), scalarOfText(cells[i]!)]]
   );
   if (values.length === 0) return undefined;
-  return { kind: "params", origin: "config", wallTime: undefined, values: Object.fromEntries(values), removed: [] };
+  return {
+    kind: "params",
+    origin: "config",
+    wallTime: undefined,
+    values: Object.fromEntries(values),
+    removed: [],
+  };
 }
 
 /** `100`, `1k`, `10/1000`. */

@@ -13,10 +13,11 @@ export function isNumeric(cells: readonly string[]): boolean {
 }
 
 /**
- * The names of a header in the middle of a table: a program was started anew, or its columns have changed. "again": the same
- * columns. undefined: the row is none. Texts in columns of texts are none either: a header has a name of the columns before
- * it, or of a step, and no empty cell.
- * @param names those of the columns: there may be thousands, and searching all of them in each row takes long
+ * The names of a header in the middle of a table: a program was started anew, or its columns have
+ * changed. "again": the same columns. undefined: the row is none. Texts in columns of texts are
+ * none either: a header has a name of the columns before it, or of a step, and no empty cell.
+ * @param names those of the columns: there may be thousands, and searching all of them in each row
+ * takes long
  */
 export function headerIn(
   cells: readonly string[],
@@ -27,9 +28,13 @@ export function headerIn(
   // Nearly every row begins with a number.
   if (first === "" || (first.charCodeAt(0) < 58 && first.charCodeAt(0) !== 35)) return undefined;
   if (!cells.every((cell) => NAME.test(cell) && numberOfText(cell) === undefined)) return undefined;
-  if (cells.length <= columns.length && cells.every((cell, i) => cell === columns[i])) return "again";
+  if (cells.length <= columns.length && cells.every((cell, i) => cell === columns[i])) {
+    return "again";
+  }
   const shares = cells.filter((cell) => names.has(cell)).length;
-  return shares > 0 && (shares > 1 || cells.length > 1) && stepName(cells) !== undefined ? [...cells] : undefined;
+  return shares > 0 && (shares > 1 || cells.length > 1) && stepName(cells) !== undefined
+    ? [...cells]
+    : undefined;
 }
 
 /** The first names, up to a total length. */

@@ -15,11 +15,18 @@ export interface Row {
 }
 
 /** @returns undefined if the row does not end in these bytes */
-export function rowAt(bytes: Uint8Array, from: number, separator: Separator = ","): Row | undefined {
+export function rowAt(
+  bytes: Uint8Array,
+  from: number,
+  separator: Separator = ",",
+): Row | undefined {
   const end = endOfRow(bytes, from, SEPARATORS[separator]);
   if (end < 0) return undefined;
   const last = end > from && bytes[end - 1] === CR ? end - 1 : end;
-  return { cells: cellsOf(decoder.decode(bytes.subarray(from, last)), separator), bytes: end + 1 - from };
+  return {
+    cells: cellsOf(decoder.decode(bytes.subarray(from, last)), separator),
+    bytes: end + 1 - from,
+  };
 }
 
 /** Position of the newline that ends the row; -1 if there is none yet. */

@@ -1,10 +1,20 @@
-/** Files with one JSON object per line: Stable-Baselines3's `progress.json`, RLlib's `result.json`, and others like them. */
+/**
+ * Files with one JSON object per line: Stable-Baselines3's `progress.json`, RLlib's `result.json`,
+ * and others like them.
+ */
 import { crc32c } from "../../base/crc32c.ts";
 import { flatNumbers, isObject } from "../format/flat.ts";
 import { jsonOf } from "../format/literal.ts";
 import { BaseReader, MAX_RECORD_BYTES, type Output } from "../format/base_reader.ts";
 import { peopleNumber } from "../format/people_numbers.ts";
-import { NO_SERIES, STEP_NAMES, stepName, stepOf, timeName, timeOf } from "../format/step_column.ts";
+import {
+  NO_SERIES,
+  STEP_NAMES,
+  stepName,
+  stepOf,
+  timeName,
+  timeOf,
+} from "../format/step_column.ts";
 import type { FormatState } from "../format/format_reader.ts";
 import type { ParamValue, SourceRecord } from "../format/tracker_records.ts";
 
@@ -94,7 +104,10 @@ export class JsonLinesReader extends BaseReader {
     this.#lines++;
   }
 
-  /** A file that begins with a line that is no object has other lines, too: it is one document, which is no log. */
+  /**
+   * A file that begins with a line that is no object has other lines, too: it is one document,
+   * which is no log.
+   */
   #unreadable(line: string, bytes: number, out: Output): void {
     this.#isDocument ||= this.#lines === 0 && this.position === 0 && /^(?:\{$|\[)/.test(line);
     const detail = this.#isDocument
@@ -122,14 +135,19 @@ export class JsonLinesReader extends BaseReader {
       this.#configCrc = crc;
     }
     for (const [tag, value] of numbers) {
-      if (NO_SERIES.has(tag) || tag === stepKey || (tag === timeKey && wallTime !== undefined)) continue;
+      if (NO_SERIES.has(tag) || tag === stepKey || (tag === timeKey && wallTime !== undefined)) {
+        continue;
+      }
       records.push({ kind: "scalar", tag, step, wallTime, value });
     }
     return records;
   }
 }
 
-/** A step that is written as a text: `"100"`, `"1k"`. Its place among the numbers is that of its name. */
+/**
+ * A step that is written as a text: `"100"`, `"1k"`. Its place among the numbers is that of its
+ * name.
+ */
 function addTextSteps(line: { [key: string]: ParamValue }, numbers: Map<string, number>): void {
   for (const name of STEP_NAMES) {
     const text = line[name];

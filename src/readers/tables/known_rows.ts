@@ -1,6 +1,6 @@
 /**
- * Recognizes returned rows when a program rewrites its table (a wider header, the same rows): a count and a checksum of
- * their non-empty cells, in any order of columns.
+ * Recognizes returned rows when a program rewrites its table (a wider header, the same rows): a
+ * count and a checksum of their non-empty cells, in any order of columns.
  */
 
 /** Two 32-bit lanes: a single one would collide in one of 65 000 tables. */
@@ -53,7 +53,9 @@ export class Rows {
 
   add(columns: readonly string[], cells: readonly string[]): void {
     // Once for a table: its header may be long, and its rows short.
-    if (columns !== this.#columns) [this.#columns, this.#columnHashes] = [columns, columns.map(columnHash)];
+    if (columns !== this.#columns) {
+      [this.#columns, this.#columnHashes] = [columns, columns.map(columnHash)];
+    }
     let a = 0;
     let b = 0;
     for (let i = 0; i < Math.min(columns.length, cells.length); i++) {
@@ -63,7 +65,10 @@ export class Rows {
       a = (a + hash[0]) | 0;
       b = (b + hash[1]) | 0;
     }
-    this.#hash = [Math.imul(this.#hash[0] ^ a, 0x01000193), Math.imul(this.#hash[1] ^ b, 0x85ebca6b) ^ a];
+    this.#hash = [
+      Math.imul(this.#hash[0] ^ a, 0x01000193),
+      Math.imul(this.#hash[1] ^ b, 0x85ebca6b) ^ a,
+    ];
     this.#count++;
     if ((this.#count & (this.#count - 1)) === 0) this.#rungs.push(this.hash);
   }

@@ -1,7 +1,7 @@
 /**
- * A file that holds a run's parameters as one JSON object (`args.json`, as programs write their command line's arguments, and
- * `params.json` of Tune) or as YAML (Lightning's `hparams.yaml`, Hydra's `.hydra/config.yaml`). It is written at once, and
- * written anew as a whole.
+ * A file that holds a run's parameters as one JSON object (`args.json`, as programs write their
+ * command line's arguments, and `params.json` of Tune) or as YAML (Lightning's `hparams.yaml`,
+ * Hydra's `.hydra/config.yaml`). It is written at once, and written anew as a whole.
  */
 import { BaseReader, type Output, READ_AGAIN } from "../format/base_reader.ts";
 import type { FormatState } from "../format/format_reader.ts";
@@ -48,13 +48,24 @@ export class ParametersReader extends BaseReader {
       const detail = this.position > 0
         ? "something follows the object with the parameters"
         : `more than ${MAX_BYTES} bytes are not read as parameters`;
-      out.problems.push({ what: this.position > 0 ? "corrupt" : "too_large", at: this.position, bytes: left, detail });
+      out.problems.push({
+        what: this.position > 0 ? "corrupt" : "too_large",
+        at: this.position,
+        bytes: left,
+        detail,
+      });
       return left;
     }
     const values = isYaml ? this.#yaml(text, out) : jsonOf(text);
     if (isObject(values)) {
       this.#isYaml = isYaml;
-      out.records.push({ kind: "params", origin: "config", wallTime: undefined, values, removed: [] });
+      out.records.push({
+        kind: "params",
+        origin: "config",
+        wallTime: undefined,
+        values,
+        removed: [],
+      });
       return left;
     }
     if (!out.end) {

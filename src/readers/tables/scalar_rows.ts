@@ -1,4 +1,7 @@
-/** TorchRL's CSVLogger: a file for each scalar, whose name is the scalar's, with rows of a step and a value, and no header. */
+/**
+ * TorchRL's CSVLogger: a file for each scalar, whose name is the scalar's, with rows of a step and
+ * a value, and no header.
+ */
 import { BaseReader, type Output } from "../format/base_reader.ts";
 import type { FormatState } from "../format/format_reader.ts";
 import { numberOfText } from "../format/literal.ts";
@@ -30,14 +33,26 @@ export class ScalarRowsReader extends BaseReader {
       return 0;
     }
     const used = (newline < 0 ? bytes.length : newline + 1) - at;
-    const [step, value, ...more] = decoder.decode(bytes.subarray(at, at + used)).trim().split(",").map(numberOfText);
+    const [step, value, ...more] = decoder.decode(bytes.subarray(at, at + used)).trim().split(",")
+      .map(numberOfText);
     if (step === undefined || value === undefined || more.length > 0) {
-      out.problems.push({ what: "corrupt", at: this.position, bytes: used, detail: "the row is no step and value" });
+      out.problems.push({
+        what: "corrupt",
+        at: this.position,
+        bytes: used,
+        detail: "the row is no step and value",
+      });
       return used;
     }
     const isStep = Number.isSafeInteger(step) && step >= 0;
     // The file's name (`withTag`).
-    out.records.push({ kind: "scalar", tag: "", step: isStep ? step : undefined, wallTime: undefined, value });
+    out.records.push({
+      kind: "scalar",
+      tag: "",
+      step: isStep ? step : undefined,
+      wallTime: undefined,
+      value,
+    });
     return used;
   }
 }

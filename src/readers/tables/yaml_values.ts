@@ -1,14 +1,16 @@
 /**
- * The values of a YAML file as PyYAML and OmegaConf write parameters (Lightning's hparams.yaml, Hydra's config.yaml): nested
- * mappings and lists of scalars, each on a line of its own. The whole language is left to a library that no proxy needs to
- * load. Tags of Python objects are dropped. Pure.
+ * The values of a YAML file as PyYAML and OmegaConf write parameters (Lightning's hparams.yaml,
+ * Hydra's config.yaml): nested mappings and lists of scalars, each on a line of its own. The whole
+ * language is left to a library that no proxy needs to load. Tags of Python objects are dropped.
+ * Pure.
  */
 import { jsonOf } from "../format/literal.ts";
 import type { ParamValue } from "../format/tracker_records.ts";
 
 /** Deeper nesting is no list of parameters. */
 const MAX_DEPTH = 20;
-const KEY = /^((?:"(?:[^"\\]|\\.)*")|(?:'(?:[^']|'')*')|[^\s#"'[{&*!|>%@`,?-][^#]*?|-[^\s#][^#]*?):(?:\s+(.*))?$/;
+const KEY =
+  /^((?:"(?:[^"\\]|\\.)*")|(?:'(?:[^']|'')*')|[^\s#"'[{&*!|>%@`,?-][^#]*?|-[^\s#][^#]*?):(?:\s+(.*))?$/;
 const SPACES = /^ */;
 
 interface Line {
@@ -23,7 +25,10 @@ export class NotYaml extends Error {}
 export function yamlValues(text: string): { [key: string]: ParamValue } {
   const lines = new Lines(text);
   const values = lines.block(0, 0);
-  if (lines.next !== undefined || typeof values !== "object" || values === null || Array.isArray(values)) {
+  if (
+    lines.next !== undefined || typeof values !== "object" || values === null ||
+    Array.isArray(values)
+  ) {
     throw new NotYaml(`no form of parameters: ${(lines.next?.text ?? text).slice(0, 80)}`);
   }
   return values;
@@ -49,13 +54,20 @@ class Lines {
   block(indent: number, depth: number): ParamValue {
     const first = this.next;
     if (first === undefined || first.indent < indent) return null;
-    if (depth > MAX_DEPTH) throw new NotYaml(`more than ${MAX_DEPTH} levels: ${first.text.slice(0, 80)}`);
-    return isItem(first.text) ? this.#list(first.indent, depth) : this.#mapping(first.indent, depth);
+    if (depth > MAX_DEPTH) {
+      throw new NotYaml(`more than ${MAX_DEPTH} levels: ${first.text.slice(0, 80)}`);
+    }
+    return isItem(first.text)
+      ? this.#list(first.indent, depth)
+      : this.#mapping(first.indent, depth);
   }
 
   #list(indent: number, depth: number): ParamValue[] {
     const items: ParamValue[] = [];
-    for (let line; (line = this.next) !== undefined && line.indent === indent && isItem(line.text);) {
+    for (
+      let line;
+      (line = this.next) !== undefined && line.indent === indent && isItem(line.text);
+    ) {
       const rest = line.text.slice(1).trimStart();
       // What stands behind the dash begins a block of its own, as deep as it stands.
       const inner = indent + line.text.length - rest.length;
@@ -104,7 +116,9 @@ class Lines {
 
   #deeper(indent: number): string[] {
     const texts: string[] = [];
-    for (; this.next !== undefined && this.next.indent > indent; this.#at++) texts.push(this.next.text);
+    for (; this.next !== undefined && this.next.indent > indent; this.#at++) {
+      texts.push(this.next.text);
+    }
     return texts;
   }
 }
@@ -118,7 +132,9 @@ function flow(text: string): ParamValue {
   const list = /^\[(.*)\]$/s.exec(text);
   const mapping = /^\{(.*)\}$/s.exec(text);
   if (list === null && mapping === null) {
-    if (/^[[{]/.test(text)) throw new NotYaml(`a list or mapping that is not closed: ${text.slice(0, 80)}`);
+    if (/^[[{]/.test(text)) {
+      throw new NotYaml(`a list or mapping that is not closed: ${text.slice(0, 80)}`);
+    }
     return scalar(text);
   }
   const inner = (list ?? mapping)![1]!;
@@ -139,12 +155,18 @@ const nameOf = (key: string) => /^["']/.test(key) ? String(scalar(key)) : key.tr
 /** By the rules of YAML 1.1, as PyYAML writes and reads them. */
 function scalar(text: string): null | boolean | number | string {
   if (text.startsWith("'")) {
-    if (!/^'(?:[^']|'')*'$/.test(text)) throw new NotYaml(`a quote that is not closed: ${text.slice(0, 80)}`);
+    if (!/^'(?:[^']|'')*'$/.test(text)) {
+      throw new NotYaml(`a quote that is not closed: ${text.slice(0, 80)}`);
+    }
     return text.slice(1, -1).replaceAll("''", "'");
   }
   if (text.startsWith('"')) {
-    const read = jsonOf(text.replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1").replace(/\\([^"\\/bfnrtu])/g, "$1"));
-    if (typeof read !== "string") throw new NotYaml(`a quote that is not closed: ${text.slice(0, 80)}`);
+    const read = jsonOf(
+      text.replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1").replace(/\\([^"\\/bfnrtu])/g, "$1"),
+    );
+    if (typeof read !== "string") {
+      throw new NotYaml(`a quote that is not closed: ${text.slice(0, 80)}`);
+    }
     return read;
   }
   if (/^(?:~|null|Null|NULL|)$/.test(text)) return null;

@@ -1,8 +1,9 @@
 /**
- * TensorBoard's event files: TFRecord frames with one `tensorflow.Event` each. Scalars come as `simple_value` (tensorboardX,
- * torch) or as tensors (TensorFlow 2); texts, pictures, sounds and histograms also in both ways.
- * A frame with a wrong checksum is reported and skipped. If a frame's length is damaged, reading continues at the next
- * header with a right checksum. (TensorBoard stops in both cases.)
+ * TensorBoard's event files: TFRecord frames with one `tensorflow.Event` each. Scalars come as
+ * `simple_value` (tensorboardX, torch) or as tensors (TensorFlow 2); texts, pictures, sounds and
+ * histograms also in both ways. A frame with a wrong checksum is reported and skipped. If a frame's
+ * length is damaged, reading continues at the next header with a right checksum. (TensorBoard stops
+ * in both cases.)
  */
 import { crc32c } from "../../base/crc32c.ts";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
@@ -12,13 +13,21 @@ import { findFrame, FRAME_BYTES, FRAME_HEADER_BYTES, frameData, frameLength } fr
 import type { FormatState } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 
-/** Beyond this number of tags the plugin is not remembered; their tensors are read by their content. */
+/**
+ * Beyond this number of tags the plugin is not remembered; their tensors are read by their content.
+ */
 const MAX_TAGS = 4000;
-/** Up to this many zeros at the end of a file may be bytes that are still being written (a hole, a cache of NFS). */
+/**
+ * Up to this many zeros at the end of a file may be bytes that are still being written (a hole, a
+ * cache of NFS).
+ */
 const MAX_ZEROS = 1 << 20;
 const SESSION_START = 1;
 
-/** Scalars and texts are recognized by their tensors, so only tags of other plugins are stored, by their checksums. */
+/**
+ * Scalars and texts are recognized by their tensors, so only tags of other plugins are stored, by
+ * their checksums.
+ */
 class Plugins implements TagPlugins {
   readonly #byTag = new Map<string, string>();
 
@@ -123,7 +132,9 @@ export class EventFileReader extends BaseReader {
       return 0;
     }
     const why = data === undefined ? "wrong checksum" : this.#event(data, out.records);
-    if (why !== undefined) out.problems.push({ what: "corrupt", at: this.position, bytes: total, detail: why });
+    if (why !== undefined) {
+      out.problems.push({ what: "corrupt", at: this.position, bytes: total, detail: why });
+    }
     return total;
   }
 
@@ -148,7 +159,12 @@ export class EventFileReader extends BaseReader {
   /** The damaged part ends after `used` bytes. */
   #passed(used: number, out: Output): number {
     const detail = "no record begins here: the length's checksum is wrong";
-    out.problems.push({ what: "corrupt", at: this.#lost, bytes: this.position + used - this.#lost, detail });
+    out.problems.push({
+      what: "corrupt",
+      at: this.#lost,
+      bytes: this.position + used - this.#lost,
+      detail,
+    });
     this.#lost = -1;
     return used;
   }

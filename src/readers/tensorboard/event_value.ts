@@ -49,7 +49,12 @@ function readMetadata(bytes: Uint8Array): Metadata {
 }
 
 /** @param bytes the message @throws if it is invalid */
-export function readSummaryValue(bytes: Uint8Array, place: Place, plugins: TagPlugins, records: SourceRecord[]): void {
+export function readSummaryValue(
+  bytes: Uint8Array,
+  place: Place,
+  plugins: TagPlugins,
+  records: SourceRecord[],
+): void {
   const reader = new BinaryReader(bytes);
   let tag = "";
   let nodeName = "";
@@ -87,14 +92,21 @@ export function readSummaryValue(bytes: Uint8Array, place: Place, plugins: TagPl
   }
   // Only the first metadata of a tag counts, as in TensorBoard.
   if (metadata !== undefined && plugins.get(tag) === "") plugins.set(tag, pluginOf(metadata));
-  if (metadata?.plugin === "hparams") records.push(...readHparams(metadata.content, place.wallTime));
+  if (metadata?.plugin === "hparams") {
+    records.push(...readHparams(metadata.content, place.wallTime));
+  }
   const at = { tag, step: place.step, wallTime: place.wallTime };
   if (field === 2) records.push({ kind: "scalar", ...at, value: simple! });
   else if (field === 4) records.push(imageOf(value, at));
   else if (field === 5) records.push(histogramOf(value, at));
   else if (field === 6) records.push(audioOf(value, at));
   else if (field === 8) {
-    tensorRecords(readTensor(value), plugins.get(tag), { ...at, tag: tag === "" ? nodeName : tag }, records);
+    tensorRecords(
+      readTensor(value),
+      plugins.get(tag),
+      { ...at, tag: tag === "" ? nodeName : tag },
+      records,
+    );
   }
 }
 
@@ -194,7 +206,14 @@ function audioOf(bytes: Uint8Array, at: At): MediaRecord {
 /** Rows of left edge, right edge and count, one per bucket. */
 function bucketsOf(rows: number[], at: At): HistogramRecord {
   const column = (c: number) => rows.filter((_, i) => i % 3 === c);
-  return { kind: "histogram", ...at, left: column(0), right: column(1), count: column(2), stats: undefined };
+  return {
+    kind: "histogram",
+    ...at,
+    left: column(0),
+    right: column(1),
+    count: column(2),
+    stats: undefined,
+  };
 }
 
 function doubles(reader: BinaryReader, wire: WireType, into: number[]): void {
@@ -208,8 +227,8 @@ function doubles(reader: BinaryReader, wire: WireType, into: number[]): void {
 }
 
 /**
- * `HistogramProto`. Its outermost limits may be ±1.8e308; as in TensorBoard, empty buckets at both ends are dropped, and the
- * ends are the minimum and the maximum.
+ * `HistogramProto`. Its outermost limits may be ±1.8e308; as in TensorBoard, empty buckets at both
+ * ends are dropped, and the ends are the minimum and the maximum.
  */
 function histogramOf(bytes: Uint8Array, at: At): HistogramRecord {
   const reader = new BinaryReader(bytes);

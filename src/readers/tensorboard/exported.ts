@@ -1,6 +1,7 @@
 /**
- * Recognizes files that mosaic has written itself, by their first bytes: those of `mosaic export`, and the same records that
- * `mosaic metrics`, `episodes` or `steps` have printed into a file. Whoever copies or renames such a file keeps the mark.
+ * Recognizes files that mosaic has written itself, by their first bytes: those of `mosaic export`,
+ * and the same records that `mosaic metrics`, `episodes` or `steps` have printed into a file.
+ * Whoever copies or renames such a file keeps the mark.
  */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { publicFields, TELEMETRY_KINDS } from "../../records/record_fields.ts";
@@ -18,14 +19,17 @@ const HEADERS: ReadonlySet<string> = new Set(FIELDS.map((names) => names.join(",
 /** `{"seq":1,"run_id":"01…","attempt":`, in metrics `"name":`: every record has these first. */
 const LINES = [
   ...new Set(
-    FIELDS.map(([seq, runId, third]) => `^\\{"${seq}":\\d+,"${runId}":"[0-7][0-9A-HJKMNP-TV-Z]{25}","${third}":`),
+    FIELDS.map(([seq, runId, third]) =>
+      `^\\{"${seq}":\\d+,"${runId}":"[0-7][0-9A-HJKMNP-TV-Z]{25}","${third}":`
+    ),
   ),
 ].map((start) => new RegExp(start));
 const decoder = new TextDecoder();
 
 /**
  * Whether mosaic has written the file.
- * @param head the file's first bytes, up to `EXPORT_HEAD_BYTES`. Of fewer bytes than its first record the answer is false.
+ * @param head the file's first bytes, up to `EXPORT_HEAD_BYTES`. Of fewer bytes than its first
+ * record the answer is false.
  */
 export function isExported(format: FormatName, head: Uint8Array): boolean {
   switch (format) {
@@ -42,7 +46,10 @@ export function isExported(format: FormatName, head: Uint8Array): boolean {
   }
 }
 
-/** `source_metadata.writer` (fields 10 and 1) of the first event; undefined if it has none, or is incomplete or damaged. */
+/**
+ * `source_metadata.writer` (fields 10 and 1) of the first event; undefined if it has none, or is
+ * incomplete or damaged.
+ */
 function writerOfEvents(head: Uint8Array): string | undefined {
   const length = head.length < FRAME_HEADER_BYTES ? undefined : frameLength(head, 0);
   if (length === undefined || length + FRAME_BYTES > head.length) return undefined;

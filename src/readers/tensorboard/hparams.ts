@@ -1,9 +1,15 @@
 /**
- * Hyperparameters in event files: messages of the hparams plugin, and the Markdown tables that other programs write as text.
+ * Hyperparameters in event files: messages of the hparams plugin, and the Markdown tables that
+ * other programs write as text.
  */
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { scalarOfText } from "../format/literal.ts";
-import type { ParamsRecord, ParamValue, SourceRecord, StatusRecord } from "../format/tracker_records.ts";
+import type {
+  ParamsRecord,
+  ParamValue,
+  SourceRecord,
+  StatusRecord,
+} from "../format/tracker_records.ts";
 
 const MAX_DEPTH = 32;
 
@@ -110,10 +116,17 @@ export function readHparams(content: Uint8Array, wallTime: number | undefined): 
 }
 
 /**
- * The table of CleanRL and others: `|param|value|`, a rule, one line per parameter. Undefined if the text is no such table.
+ * The table of CleanRL and others: `|param|value|`, a rule, one line per parameter. Undefined if
+ * the text is no such table.
  */
-export function paramsOfTable(tag: string, text: string, wallTime: number | undefined): ParamsRecord | undefined {
-  if (!/(?:^|\/)(?:hyper-?param(?:eter)?s|hparams|args|config)(?:\/text_summary)?$/i.test(tag)) return undefined;
+export function paramsOfTable(
+  tag: string,
+  text: string,
+  wallTime: number | undefined,
+): ParamsRecord | undefined {
+  if (!/(?:^|\/)(?:hyper-?param(?:eter)?s|hparams|args|config)(?:\/text_summary)?$/i.test(tag)) {
+    return undefined;
+  }
   const [header, rule, ...rows] = text.split("\n");
   if (cellsOf(header ?? "")?.every((cell) => cell !== "") !== true) return undefined;
   if (cellsOf(rule ?? "")?.every((cell) => /^:?-+:?$/.test(cell)) !== true) return undefined;
@@ -123,16 +136,30 @@ export function paramsOfTable(tag: string, text: string, wallTime: number | unde
     const line = row.trim();
     const bar = line.indexOf("|", 1);
     const isRow = line.startsWith("|") && line.endsWith("|") && bar > 1 && bar < line.length - 1;
-    if (isRow) values.push([line.slice(1, bar).trim(), scalarOfText(line.slice(bar + 1, -1).trim())]);
+    if (isRow) {
+      values.push([line.slice(1, bar).trim(), scalarOfText(line.slice(bar + 1, -1).trim())]);
+    }
   }
   if (values.length === 0) return undefined;
-  return { kind: "params", origin: "text_summary", wallTime, values: Object.fromEntries(values), removed: [] };
+  return {
+    kind: "params",
+    origin: "text_summary",
+    wallTime,
+    values: Object.fromEntries(values),
+    removed: [],
+  };
 }
 
-/** Both cells of a line; bars at its ends may be missing. Undefined if it has another number of cells. */
+/**
+ * Both cells of a line; bars at its ends may be missing. Undefined if it has another number of
+ * cells.
+ */
 function cellsOf(line: string): string[] | undefined {
   const text = line.trim();
-  const cells = text.slice(text.startsWith("|") ? 1 : 0, text.length > 1 && text.endsWith("|") ? -1 : undefined).split(
+  const cells = text.slice(
+    text.startsWith("|") ? 1 : 0,
+    text.length > 1 && text.endsWith("|") ? -1 : undefined,
+  ).split(
     "|",
     3,
   );

@@ -1,4 +1,7 @@
-/** `tensorflow.TensorProto`, as far as summaries use it: numbers and texts. Field numbers are those of the format. */
+/**
+ * `tensorflow.TensorProto`, as far as summaries use it: numbers and texts. Field numbers are those
+ * of the format.
+ */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 
 const DT = {
@@ -23,7 +26,10 @@ const MAX_ELEMENTS = 1 << 20;
 
 export interface Tensor {
   shape: number[];
-  /** The values in row-major order; undefined for texts and for element types that are not real numbers. */
+  /**
+   * The values in row-major order; undefined for texts and for element types that are not real
+   * numbers.
+   */
   numbers: number[] | undefined;
   /** The values of a string tensor. */
   strings: Uint8Array[] | undefined;
@@ -65,7 +71,9 @@ function halfToNumber(bits: number): number {
   const exponent = (bits >>> 10) & 0x1f;
   const fraction = bits & 0x3ff;
   if (exponent === 0x1f) return fraction ? NaN : sign * Infinity;
-  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25);
+  return exponent === 0
+    ? sign * fraction * 2 ** -24
+    : sign * (1024 + fraction) * 2 ** (exponent - 25);
 }
 
 const word = new DataView(new ArrayBuffer(4));

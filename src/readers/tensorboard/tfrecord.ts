@@ -16,10 +16,14 @@ export function frame(data: Uint8Array): Uint8Array {
 }
 
 function u32(bytes: Uint8Array, at: number): number {
-  return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
+  return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>>
+    0;
 }
 
-/** The data length of the frame at `at`; undefined if no frame begins there. `at + 12` bytes must be available. */
+/**
+ * The data length of the frame at `at`; undefined if no frame begins there. `at + 12` bytes must be
+ * available.
+ */
 export function frameLength(bytes: Uint8Array, at: number): number | undefined {
   const high = u32(bytes, at + 4);
   if (high > 0x1fffff || u32(bytes, at + 8) !== maskedCrc32c(bytes, at, at + 8)) return undefined;
@@ -36,7 +40,8 @@ export function frameData(bytes: Uint8Array, at: number, length: number): Uint8A
 /** Position of the next frame header with a right checksum, from `from` on; -1 if there is none. */
 export function findFrame(bytes: Uint8Array, from: number, maxLength: number): number {
   for (let at = from; at + FRAME_HEADER_BYTES <= bytes.length; at++) {
-    // The upper half of the length first: it is zero in every real frame, and the test costs less than a checksum.
+    // The upper half of the length first: it is zero in every real frame, and the test costs less
+    // than a checksum.
     if ((bytes[at + 4]! | bytes[at + 5]! | bytes[at + 6]! | bytes[at + 7]!) !== 0) continue;
     const length = frameLength(bytes, at);
     if (length !== undefined && length <= maxLength) return at;

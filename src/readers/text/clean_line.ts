@@ -1,7 +1,8 @@
 /** What launchers, loggers and terminals put around a line: colours, times, levels, ranks. Pure. */
 
-// deno-lint-ignore no-control-regex -- terminal sequences are control characters
-const TERMINAL = /\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])|[\x00\x07\x08\x0e\x0f]/g;
+const TERMINAL =
+  // deno-lint-ignore no-control-regex -- terminal sequences are control characters
+  /\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])|[\x00\x07\x08\x0e\x0f]/g;
 
 export function withoutColours(line: string): string {
   return line.includes("\x1b") || line.includes("\b") ? line.replace(TERMINAL, "") : line;

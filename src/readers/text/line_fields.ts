@@ -33,15 +33,24 @@ export interface LineFields {
 export type Unread = "form" | "step" | "value";
 
 export const MAX_FIELDS = 1000;
-/** An epoch may be a fraction (Transformers), so here it is a series. In a file with a header it can be the step. */
+/**
+ * An epoch may be a fraction (Transformers), so here it is a series. In a file with a header it can
+ * be the step.
+ */
 export const LINE_STEP_NAMES: readonly string[] = STEP_NAMES.filter((name) => name !== "epoch");
 /** What places a line: its step, else its episode. */
 export const PLACE_NAMES: readonly string[] = [...LINE_STEP_NAMES, "episode"];
 /** `update` may be the size of an update, too. */
 const STEPS_ONLY = LINE_STEP_NAMES.filter((name) => name !== "update");
 
-/** Whether a step is there, and none that can be used: the line's numbers have no place, and must not get a false one. */
-export function hasLostStep(numbers: ReadonlyMap<string, number>, texts: readonly string[] = []): boolean {
+/**
+ * Whether a step is there, and none that can be used: the line's numbers have no place, and must
+ * not get a false one.
+ */
+export function hasLostStep(
+  numbers: ReadonlyMap<string, number>,
+  texts: readonly string[] = [],
+): boolean {
   if (LINE_STEP_NAMES.some((name) => stepOf(numbers.get(name)) !== undefined)) return false;
   return STEPS_ONLY.some((name) => numbers.has(name) || texts.includes(name));
 }
@@ -62,7 +71,9 @@ export function fieldsOf(
 }
 
 /** The line's step and time, and its numbers without those two. */
-export function placed(numbers: ReadonlyMap<string, number>): Omit<LineFields, "dialect" | "episode"> {
+export function placed(
+  numbers: ReadonlyMap<string, number>,
+): Omit<LineFields, "dialect" | "episode"> {
   const stepKey = PLACE_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
   const timeKey = timeName(numbers.keys());
   const wallTime = timeOf(timeKey === undefined ? undefined : numbers.get(timeKey));
@@ -70,6 +81,8 @@ export function placed(numbers: ReadonlyMap<string, number>): Omit<LineFields, "
     step: stepKey === undefined ? undefined : numbers.get(stepKey),
     stepIsEpisode: stepKey === "episode",
     wallTime,
-    scalars: [...numbers].filter(([name]) => name !== stepKey && (name !== timeKey || wallTime === undefined)),
+    scalars: [...numbers].filter(([name]) =>
+      name !== stepKey && (name !== timeKey || wallTime === undefined)
+    ),
   };
 }

@@ -1,9 +1,15 @@
 /**
  * Decides whether a line of names and numbers is a record of a training, and at which step. Pure.
- * Settings are printed in the same forms (`lr: 0.001, gamma: 0.99`), so a line needs a step, or a name that only results
- * have.
+ * Settings are printed in the same forms (`lr: 0.001, gamma: 0.99`), so a line needs a step, or a
+ * name that only results have.
  */
-import { fieldsOf, hasLostStep, LINE_STEP_NAMES, type LineFields, type Unread } from "./line_fields.ts";
+import {
+  fieldsOf,
+  hasLostStep,
+  LINE_STEP_NAMES,
+  type LineFields,
+  type Unread,
+} from "./line_fields.ts";
 import { type NamedNumber, namedNumbers } from "./named_numbers.ts";
 import type { Progress } from "./progress_bars.ts";
 
@@ -27,7 +33,9 @@ const INNER = new Set(["batch", "batch_idx", "minibatch", "i", "idx"]);
 const NUMBERED =
   /[^\d\s=:]\s{0,3}[=:]\s{0,12}["'[]?(?:[-+.]?\d|nan|inf)|(?:step|iter|iteration|epoch|episode|update|loss|acc|reward|score)s?\s{1,12}\[?[-+.]?\d|%\||━|\}$/i;
 const RESULTS = new RegExp(
-  String.raw`${RESULT.source.replace("(?:$|[_/. @-])", "")}\w{0,40}["']?\s{0,3}[:= ]\s{0,8}[-+]?\.?\d`,
+  String.raw`${
+    RESULT.source.replace("(?:$|[_/. @-])", "")
+  }\w{0,40}["']?\s{0,3}[:= ]\s{0,8}[-+]?\.?\d`,
   "i",
 );
 
@@ -36,7 +44,9 @@ export function isCandidate(line: string): boolean {
   return NUMBERED.test(line);
 }
 
-/** Whether only results have such a name: `val_loss`, `accuracy`; settings and counts have others. */
+/**
+ * Whether only results have such a name: `val_loss`, `accuracy`; settings and counts have others.
+ */
 export function isResultName(name: string): boolean {
   return RESULT.test(name);
 }
@@ -68,7 +78,10 @@ export function readNamed(
       if (!numbers.has(at)) numbers.set(at, item.value);
       continue;
     }
-    numbers.set(item.name, item.of === undefined || item.of === 0 ? item.value : item.value / item.of);
+    numbers.set(
+      item.name,
+      item.of === undefined || item.of === 0 ? item.value : item.value / item.of,
+    );
   }
   // `Epoch [3/10], Step [100/600]`: the step begins anew in each epoch, so it places nothing.
   const isWithin = items.some((item) => placeOf(item) === "epoch" && item.of !== undefined) &&
@@ -88,7 +101,8 @@ export function readNamed(
   if (found.hasOddValue) why.unread = "value";
   const dialect = isPairs ? "key_value" : "words";
   const epoch = numbers.get("epoch");
-  const isEpochStep = !isPairs && !hasStep && !isWithin && !numbers.has("episode") && epoch !== undefined &&
+  const isEpochStep = !isPairs && !hasStep && !isWithin && !numbers.has("episode") &&
+    epoch !== undefined &&
     Number.isInteger(epoch) &&
     epoch >= 0 && !items.some(({ name }) => INNER.has(name.toLowerCase())) &&
     !/(?<!epoch\s?)\[\s*\d+\s*\/\s*\d+/i.test(line);
@@ -97,7 +111,9 @@ export function readNamed(
   if (isEpochStep) {
     fields.step = epoch;
     fields.scalars = fields.scalars.filter(([name]) => name !== "epoch");
-    if (fields.scalars.length === 0) return progress === undefined ? undefined : onlyProgress(progress);
+    if (fields.scalars.length === 0) {
+      return progress === undefined ? undefined : onlyProgress(progress);
+    }
   }
   return progress === undefined ? fields : { ...fields, progress };
 }
@@ -107,7 +123,8 @@ function placeOf({ name }: NamedNumber): string | undefined {
   const whole = name.toLowerCase();
   if (Object.hasOwn(PLACES, whole)) return PLACES[whole];
   // `Train Epoch: 1`; but `time_per_step` is none.
-  return /^(?:train|training|eval|val|valid|validation|test)_[a-z]+$/.test(whole) && Object.hasOwn(PLACES, word)
+  return /^(?:train|training|eval|val|valid|validation|test)_[a-z]+$/.test(whole) &&
+      Object.hasOwn(PLACES, word)
     ? PLACES[word]
     : undefined;
 }
@@ -121,12 +138,19 @@ function isRecord({ items, pairs, results, isPairs, hasStep, place }: {
   place: string | undefined;
 }): boolean {
   if (isPairs) return pairs >= 2 || hasStep;
-  const byWords = items.filter(({ by, name }) => by === " " && !Object.hasOwn(PLACES, name.toLowerCase()));
-  // `step 200 loss 0.57`: each number must be a result's if the line says no step, else the first one.
+  const byWords = items.filter(({ by, name }) =>
+    by === " " && !Object.hasOwn(PLACES, name.toLowerCase())
+  );
+  // `step 200 loss 0.57`: each number must be a result's if the line says no step, else the first
+  // one.
   if (byWords.length > 0) {
-    return place !== undefined ? results.length > 0 : results.length === items.length && items.length >= 2;
+    return place !== undefined
+      ? results.length > 0
+      : results.length === items.length && items.length >= 2;
   }
-  if (results.length > 0) return items.length >= 2 || !items[0]!.name.includes("_") || place !== undefined;
+  if (results.length > 0) {
+    return items.length >= 2 || !items[0]!.name.includes("_") || place !== undefined;
+  }
   return hasStep && items.length >= 2;
 }
 

@@ -1,7 +1,8 @@
 /**
- * Reads a line of names and numbers as people write them: `step=10/100: loss=0.3`, `loss: 0.31 acc: 0.7`,
- * `Epoch 3/10 - loss: 0.31`, `step 200 loss 0.57`. The whole line must consist of them, so that no curve is guessed out of
- * prose: a word that belongs to no number rejects the line. Pure; one pass over the line.
+ * Reads a line of names and numbers as people write them: `step=10/100: loss=0.3`, `loss: 0.31 acc:
+ * 0.7`, `Epoch 3/10 - loss: 0.31`, `step 200 loss 0.57`. The whole line must consist of them, so
+ * that no curve is guessed out of prose: a word that belongs to no number rejects the line. Pure;
+ * one pass over the line.
  */
 import { beginningOf } from "./clean_line.ts";
 import { numberAt } from "../format/people_numbers.ts";
@@ -48,7 +49,10 @@ const PROSE = new Set(
     "found got into while when if as line version port size seed").split(" "),
 );
 
-/** @returns undefined if a part of the line is neither a name with its value nor something that may stand beside them */
+/**
+ * @returns undefined if a part of the line is neither a name with its value nor something that may
+ * stand beside them
+ */
 export function namedNumbers(line: string, from = beginningOf(line)): NamedNumbers | undefined {
   const found: NamedNumbers = { items: [], pairs: 0, texts: [] };
   let at = from;
@@ -74,9 +78,16 @@ export function namedNumbers(line: string, from = beginningOf(line)): NamedNumbe
       const start = at;
       while (line[at] === " " || line[at] === "\t") at++;
       const inBrackets = exec(LIST, line, at);
-      const number = inBrackets === undefined ? undefined : numberAt(inBrackets.slice(1, -1).trim(), 0);
+      const number = inBrackets === undefined
+        ? undefined
+        : numberAt(inBrackets.slice(1, -1).trim(), 0);
       if (number?.end === inBrackets?.slice(1, -1).trim().length && number !== undefined) {
-        found.items.push({ name: name.replace(/ +/g, "_"), value: number.value, of: number.of, by });
+        found.items.push({
+          name: name.replace(/ +/g, "_"),
+          value: number.value,
+          of: number.of,
+          by,
+        });
         at += inBrackets!.length;
         continue;
       }
@@ -100,10 +111,14 @@ export function namedNumbers(line: string, from = beginningOf(line)): NamedNumbe
 
 /** `[100/1000]`, `[Epoch 3/10]` at a line's beginning. */
 function placeIn(inner: string): NamedNumber | undefined {
-  const [, name, number] = /^\s*(?:([A-Za-z_]{1,20})[ :=]\s*)?(\d[^[\]]{0,40}?)\s*$/.exec(inner) ?? [];
+  const [, name, number] = /^\s*(?:([A-Za-z_]{1,20})[ :=]\s*)?(\d[^[\]]{0,40}?)\s*$/.exec(inner) ??
+    [];
   if (number === undefined) return undefined;
   const value = numberAt(number, 0);
-  if (value === undefined || value.end !== number.length || (name === undefined && value.of === undefined)) {
+  if (
+    value === undefined || value.end !== number.length ||
+    (name === undefined && value.of === undefined)
+  ) {
     return undefined;
   }
   return { name: name ?? "step", value: value.value, of: value.of, by: " " };
@@ -121,8 +136,9 @@ function valueAt(
   const quote = exec(QUOTED, line, at);
   if (quote !== undefined) {
     const number = numberAt(quote, 1);
-    if (number?.end === quote.length - 1) found.items.push({ name, value: number.value, of: number.of, by });
-    else found.texts.push(name);
+    if (number?.end === quote.length - 1) {
+      found.items.push({ name, value: number.value, of: number.of, by });
+    } else found.texts.push(name);
     return at + quote.length;
   }
   const list = by === "=" ? exec(LIST, line, at) : undefined;

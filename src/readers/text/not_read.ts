@@ -1,4 +1,7 @@
-/** The event about what a program produced and mosaic did not take: one for each file and kind, with a count. */
+/**
+ * The event about what a program produced and mosaic did not take: one for each file and kind, with
+ * a count.
+ */
 import type { Unread } from "./line_fields.ts";
 
 export const NOT_READ = "not_read";
@@ -37,8 +40,9 @@ export class UnreadLines {
 
   add(why: Unread, line: () => string): void {
     const known = this.#counts.get(why);
-    if (known === undefined) this.#counts.set(why, { count: 1, line: line().trim().slice(0, MAX_LINE).toWellFormed() });
-    else known.count++;
+    if (known === undefined) {
+      this.#counts.set(why, { count: 1, line: line().trim().slice(0, MAX_LINE).toWellFormed() });
+    } else known.count++;
   }
 
   get isEmpty(): boolean {

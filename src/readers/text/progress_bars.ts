@@ -15,12 +15,16 @@ export interface Bar extends Progress {
   rest: string;
 }
 
-/** `Epoch 1:  50%|█████     | 5/10 [00:00<00:00, 10.0it/s, loss=0.5]`; while it is drawn, without what stands in brackets. */
+/**
+ * `Epoch 1: 50%|█████ | 5/10 [00:00<00:00, 10.0it/s, loss=0.5]`; while it is drawn, without what
+ * stands in brackets.
+ */
 const TQDM =
   /^\s*(?:([^|%\r]{0,100}?):\s+)?(\d{1,3})%\|[^|]{0,400}\|\s*([\d.]+)([kMGT]?)\/([\d.]+)([kMGT]?)(?:\s*\[([^\]]{0,2000})\])?/;
 /**
- * `10/10 ━━━━━━━━━━ 1s 10ms/step - accuracy: 0.1 - loss: 2.3`, in earlier versions `10/10 [=====>....] - 1s 10ms/step - …`. For
- * a line whose blanks are single: repeated optional blanks and bars would take polynomial time.
+ * `10/10 ━━━━━━━━━━ 1s 10ms/step - accuracy: 0.1 - loss: 2.3`, in earlier versions `10/10
+ * [=====>....] - 1s 10ms/step - …`. For a line whose blanks are single: repeated optional blanks
+ * and bars would take polynomial time.
  */
 const KERAS =
   /^ ?(\d{1,12})\/(\d{1,12}|Unknown) (?:\[[=>.]{1,100}\](?: -)?|[━╸╺][━╸╺ ]{0,100})(?: ?ETA: [\d:.hms]{1,20})?(?: ?[\d:.]{1,20}(?:ms|us|s|h)?)?(?: [\d.]{1,20}(?:ms|us|s)\/(?:step|epoch|sample|batch))?((?: - .*)?)$/;

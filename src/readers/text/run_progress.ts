@@ -1,6 +1,7 @@
 /**
- * How far a program is, by what it prints: bars of tqdm and Keras, and lines such as `Epoch 3/10`. A loop within another one,
- * a loop that begins again, and loops that only prepare or test say nothing alone. Pure.
+ * How far a program is, by what it prints: bars of tqdm and Keras, and lines such as `Epoch 3/10`.
+ * A loop within another one, a loop that begins again, and loops that only prepare or test say
+ * nothing alone. Pure.
  */
 import { parsedObject } from "../../base/text/json_text.ts";
 import { type Bar, barOf } from "./progress_bars.ts";
@@ -43,7 +44,9 @@ export class RunProgress {
   }
 
   get state(): ProgressState {
-    const loops = [...this.#loops].map(([key, { at, again }]): [string, number, boolean] => [key, at, again]);
+    const loops = [...this.#loops].map((
+      [key, { at, again }],
+    ): [string, number, boolean] => [key, at, again]);
     return {
       ...(this.#outer === undefined ? {} : { outer: this.#outer }),
       ...(loops.length === 0 ? {} : { loops }),
@@ -90,15 +93,21 @@ export class RunProgress {
     const open = [...this.#loops].filter(([name, loop]) =>
       !loop.again && loop.at < Number(name.slice(name.lastIndexOf(" ")))
     );
-    const parts = open.map(([name, loop]) => partOf(loop.at, Number(name.slice(name.lastIndexOf(" ")))));
+    const parts = open.map(([name, loop]) =>
+      partOf(loop.at, Number(name.slice(name.lastIndexOf(" "))))
+    );
     this.#part = parts.length === 0 ? null : Math.min(...parts);
   }
 
-  /** The part, 0 to 1, if it has moved since it was last told; null: it is unknown now; undefined: nothing new. */
+  /**
+   * The part, 0 to 1, if it has moved since it was last told; null: it is unknown now; undefined:
+   * nothing new.
+   */
   take(): number | null | undefined {
     const part = this.#part;
     if (part === undefined || part === this.#told) return undefined;
-    const hasMoved = part === null || this.#told === null || this.#told === undefined || part === 1 ||
+    const hasMoved = part === null || this.#told === null || this.#told === undefined ||
+      part === 1 ||
       Math.abs(part - this.#told) >= LEAST;
     if (!hasMoved || (part === null && this.#told === undefined)) return undefined;
     this.#told = part === null ? null : Math.round(part * 1e4) / 1e4;
@@ -115,7 +124,9 @@ function countOf(pattern: RegExp, text: string): [at: number, of: number] | unde
 const partOf = (at: number, of: number) => Math.min(1, at / of);
 
 /** What the newest such event of these tells; undefined: there is none. */
-export function toldPart(events: readonly { kind: string; dataJson: string }[]): number | null | undefined {
+export function toldPart(
+  events: readonly { kind: string; dataJson: string }[],
+): number | null | undefined {
   const newest = events.findLast(({ kind }) => kind === PROGRESS_KIND);
   if (newest === undefined) return undefined;
   const { part } = parsedObject(newest.dataJson) ?? {};

@@ -1,4 +1,7 @@
-/** What a terminal shows one after the other on one line: a progress bar is drawn anew behind each carriage return. Pure. */
+/**
+ * What a terminal shows one after the other on one line: a progress bar is drawn anew behind each
+ * carriage return. Pure.
+ */
 import { Lines } from "../lines/lines.ts";
 
 const RETURN = 13;

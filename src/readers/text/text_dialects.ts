@@ -9,5 +9,14 @@
  * - `episode`: Gymnasium's `r`, `l` and `t` in an object of either kind, and `episodic_return`
  * - `trial`: the end of a trial of Optuna
  */
-export const TEXT_DIALECTS = ["json", "python_dict", "key_value", "words", "bar", "table", "episode", "trial"] as const;
+export const TEXT_DIALECTS = [
+  "json",
+  "python_dict",
+  "key_value",
+  "words",
+  "bar",
+  "table",
+  "episode",
+  "trial",
+] as const;
 export type TextDialect = typeof TEXT_DIALECTS[number];

@@ -1,4 +1,7 @@
-/** A file with what a program prints for people: its standard error, and logs. Lines end with a newline or a carriage return. */
+/**
+ * A file with what a program prints for people: its standard error, and logs. Lines end with a
+ * newline or a carriage return.
+ */
 import { BaseReader, type Output } from "../format/base_reader.ts";
 import type { FormatState } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
@@ -72,7 +75,9 @@ export class TextFileReader extends BaseReader {
 
   #unended(bytes: Uint8Array, at: number, from: number, end: number, out: Output): number {
     // The lines before it are no table.
-    if (from > at && !(this.#text.openLines > 0 && !out.end && bytes.length - at < MAX_HELD)) return from - at;
+    if (from > at && !(this.#text.openLines > 0 && !out.end && bytes.length - at < MAX_HELD)) {
+      return from - at;
+    }
     if (end < 0 && bytes.length - from <= MAX_LINE) {
       if (out.end && from === at) {
         if (!this.#skipping) this.#line(bytes.subarray(from), from - at, out);
@@ -94,8 +99,15 @@ export class TextFileReader extends BaseReader {
     if (part !== undefined) out.records.push({ kind: "progress", wallTime: undefined, part });
     const why = this.#text.unread;
     if (why === undefined) return;
-    const detail = `${LINES_NOT_READ[why].what}, as in "${line.trim().slice(0, 120).toWellFormed()}"`;
-    out.problems.push({ what: PROBLEMS[why], at: this.position + offset, bytes: bytes.length, detail });
+    const detail = `${LINES_NOT_READ[why].what}, as in "${
+      line.trim().slice(0, 120).toWellFormed()
+    }"`;
+    out.problems.push({
+      what: PROBLEMS[why],
+      at: this.position + offset,
+      bytes: bytes.length,
+      detail,
+    });
   }
 }
 
@@ -105,7 +117,9 @@ function endOfLine(bytes: Uint8Array, from: number): number {
   return -1;
 }
 
-export function* recordsOfFields({ step, wallTime, scalars, episode, trial }: LineFields): Generator<SourceRecord> {
+export function* recordsOfFields(
+  { step, wallTime, scalars, episode, trial }: LineFields,
+): Generator<SourceRecord> {
   for (const [tag, value] of scalars) yield { kind: "scalar", tag, step, wallTime, value };
   if (episode !== undefined) yield { kind: "episode", step, wallTime, ...episode, extra: {} };
   if (trial !== undefined) yield { kind: "trial", wallTime, trial };

@@ -1,7 +1,7 @@
 /**
- * Reads numbers from text that training programs print for people: the fields of one line, or nothing. Never throws; a
- * line's cost is bounded, and most lines are rejected by their first character. Lines of mosaic's own telemetry
- * (src/readers/lines) must be tried before.
+ * Reads numbers from text that training programs print for people: the fields of one line, or
+ * nothing. Never throws; a line's cost is bounded, and most lines are rejected by their first
+ * character. Lines of mosaic's own telemetry (src/readers/lines) must be tried before.
  */
 import { flatNumbers, isObject } from "../format/flat.ts";
 import { jsonOf, literalOf, numberOfText, numberOfValue } from "../format/literal.ts";
@@ -108,7 +108,9 @@ export class TextLines {
 /** `| key | value |`, or with three more spaces before the key. */
 function rowOf(line: string): { isIndented: boolean; key: string; value: string } | undefined {
   const cells = line.trimEnd().split("|", 5);
-  if (cells.length !== 4 || cells[0] !== "" || cells[3] !== "" || !cells[2]!.startsWith(" ")) return undefined;
+  if (cells.length !== 4 || cells[0] !== "" || cells[3] !== "" || !cells[2]!.startsWith(" ")) {
+    return undefined;
+  }
   const isIndented = cells[1]!.startsWith("    ");
   const key = cells[1]!.slice(isIndented ? 4 : 1);
   if (!cells[1]!.startsWith(" ") || !/^\S/.test(key)) return undefined;
@@ -183,7 +185,11 @@ function trialFields(trial: PrintedTrial): LineFields {
 }
 
 /** The values of a loop that says its epoch, and Keras', count when it is complete. */
-function readBar(bar: Bar, off: ReadonlySet<TextDialect>, why: { unread?: Unread | undefined }): LineFields {
+function readBar(
+  bar: Bar,
+  off: ReadonlySet<TextDialect>,
+  why: { unread?: Unread | undefined },
+): LineFields {
   const { at, of, title, values, rest } = bar;
   const behind = rest === "" ? undefined : readTextLine(rest, off, why);
   const progress = { at, of };
@@ -196,7 +202,15 @@ function readBar(bar: Bar, off: ReadonlySet<TextDialect>, why: { unread?: Unread
     { name, value },
   ): [string, number] => [name, value]);
   const step = isKeras ? undefined : epoch === undefined ? at : Number(epoch);
-  return { dialect: "bar", step, stepIsEpisode: false, wallTime: undefined, scalars, episode: undefined, progress };
+  return {
+    dialect: "bar",
+    step,
+    stepIsEpisode: false,
+    wallTime: undefined,
+    scalars,
+    episode: undefined,
+    progress,
+  };
 }
 
 function readObject(
@@ -210,7 +224,9 @@ function readObject(
   const json = quote === '"' ? jsonOf(text) : undefined;
   const value = json ?? literalOf(text);
   if (!isObject(value)) return undefined;
-  if (KIND_NAMES.some((name) => typeof value[name] === "string" && value[name] !== "")) return undefined;
+  if (KIND_NAMES.some((name) => typeof value[name] === "string" && value[name] !== "")) {
+    return undefined;
+  }
   const episodes = !off.has("episode");
   const dialect = json === undefined ? "python_dict" : "json";
   if (episodes) {
@@ -226,7 +242,10 @@ function readObject(
   return undefined;
 }
 
-/** A step may be a text (`"100"`, `"1k"`). Transformers 5 prints all its numbers as texts: they are, if every text is one. */
+/**
+ * A step may be a text (`"100"`, `"1k"`). Transformers 5 prints all its numbers as texts: they are,
+ * if every text is one.
+ */
 function withNumbers(value: { [key: string]: ParamValue }): { [key: string]: ParamValue } {
   const entries = Object.entries(value);
   if (!entries.some(([, v]) => typeof v === "string")) return value;
@@ -235,7 +254,9 @@ function withNumbers(value: { [key: string]: ParamValue }): { [key: string]: Par
     return [key, (LINE_STEP_NAMES.includes(key) ? peopleNumber(v)?.value : numberOfText(v)) ?? v];
   });
   const isAll = !read.some(([, v]) => typeof v === "string");
-  return Object.fromEntries(isAll ? read : entries.map((one, i) => LINE_STEP_NAMES.includes(one[0]) ? read[i]! : one));
+  return Object.fromEntries(
+    isAll ? read : entries.map((one, i) => LINE_STEP_NAMES.includes(one[0]) ? read[i]! : one),
+  );
 }
 
 /** Gymnasium's RecordEpisodeStatistics: return, length and seconds. */
@@ -255,8 +276,8 @@ function episodeFields(episode: LineEpisode, value: { [key: string]: ParamValue 
 const PAIR = /([A-Za-z_][\w./-]{0,127})=(\[[^\]=]*\]|[^\s,;|=]+)(?:[\s,;|]+|$)/y;
 
 /**
- * The line consists of `key=value` pairs after an optional short beginning, with at least two pairs, or a step among them.
- * After a beginning, a step or an episode must be among them.
+ * The line consists of `key=value` pairs after an optional short beginning, with at least two
+ * pairs, or a step among them. After a beginning, a step or an episode must be among them.
  */
 function readPairs(text: string, episodes: boolean): LineFields | undefined {
   const start = /^[^=()]{0,80}?(?=[A-Za-z_][\w./-]{0,127}=)/.exec(text)?.[0];
@@ -273,8 +294,11 @@ function readPairs(text: string, episodes: boolean): LineFields | undefined {
     else if (/^["'\d+.-]/.test(found[2]!)) return undefined;
     else if (LINE_STEP_NAMES.includes(found[1]!)) return undefined;
   }
-  if (numbers.size === 0 || (pairs < 2 && !LINE_STEP_NAMES.some((name) => numbers.has(name)))) return undefined;
-  // After a beginning, only pairs with a step or an episode are surely a record; others may be settings.
+  if (numbers.size === 0 || (pairs < 2 && !LINE_STEP_NAMES.some((name) => numbers.has(name)))) {
+    return undefined;
+  }
+  // After a beginning, only pairs with a step or an episode are surely a record; others may be
+  // settings.
   if (start !== "" && !PLACE_NAMES.some((name) => numbers.has(name))) return undefined;
   if (hasLostStep(numbers)) return undefined;
   return fieldsOf("key_value", numbers, episodes);

@@ -1,4 +1,7 @@
-/** The lines of a chunk that are no record of a worker's own dialects, read as the text for people that holds numbers. */
+/**
+ * The lines of a chunk that are no record of a worker's own dialects, read as the text for people
+ * that holds numbers.
+ */
 import type { EpisodeRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { Lines } from "../lines/lines.ts";
 import { numberOnWire } from "../../gen/records/step_columns.ts";
@@ -19,10 +22,12 @@ const TAKEN_NAMES = new Set(["reward", "episode_reward", "episode_length"]);
 const EQUALS = 0x3d;
 const COLON = 0x3a;
 /**
- * First characters of objects, tables, bars, colours and brackets, digits, blanks, and of the words before a step
- * (`Step`, `iter`, `Epoch`, `update`, `train`, `global_step`, `val`, `loss`).
+ * First characters of objects, tables, bars, colours and brackets, digits, blanks, and of the words
+ * before a step (`Step`, `iter`, `Epoch`, `update`, `train`, `global_step`, `val`, `loss`).
  */
-const MARKS = new Set([..."{-| \t\r\x1b[(0123456789SsIiEeUuTtGgVvLl"].map((mark) => mark.charCodeAt(0)));
+const MARKS = new Set(
+  [..."{-| \t\r\x1b[(0123456789SsIiEeUuTtGgVvLl"].map((mark) => mark.charCodeAt(0)),
+);
 
 export class TextRecords {
   readonly #lines: Lines;
@@ -79,7 +84,10 @@ export class TextRecords {
   }
 }
 
-/** Values that JSON has no number for are written by name: a metric may be NaN, a parameter infinite. */
+/**
+ * Values that JSON has no number for are written by name: a metric may be NaN, a parameter
+ * infinite.
+ */
 export function jsonText(data: unknown): string {
   return JSON.stringify(
     data,
@@ -89,7 +97,8 @@ export function jsonText(data: unknown): string {
 
 /** A `reward` beside the number of an episode is that episode's. */
 function nameOf(tag: string, { stepIsEpisode, scalars }: LineFields): string {
-  const ofEpisode = tag === "reward" && stepIsEpisode && scalars.every(([other]) => other !== "episode_reward");
+  const ofEpisode = tag === "reward" && stepIsEpisode &&
+    scalars.every(([other]) => other !== "episode_reward");
   return ofEpisode ? "printed/episode_reward" : TAKEN_NAMES.has(tag) ? `printed/${tag}` : tag;
 }
 
@@ -99,7 +108,9 @@ export function recordsOf(
   context: LineContext,
 ): { episodes: EpisodeRecord[]; events: WorkerEventRecord[] } {
   const { step, wallTime, scalars, episode } = fields;
-  const tsNs = wallTime === undefined ? "" : nanosecondsOf(String(Math.round(wallTime * 1e6) * 1000));
+  const tsNs = wallTime === undefined
+    ? ""
+    : nanosecondsOf(String(Math.round(wallTime * 1e6) * 1000));
   const named = scalars.map(([tag, value]): [string, number] => [nameOf(tag, fields), value]);
   const texts: string[] = [];
   for (let i = 0; i < named.length; i += MAX_POINTS_PER_RECORD) {
@@ -112,12 +123,15 @@ export function recordsOf(
     steps: episode.length ?? 0,
     terminated: false,
     truncated: false,
-    metadataJson: texts.shift() ?? (step === undefined ? "{}" : JSON.stringify({ global_step: step })),
+    metadataJson: texts.shift() ??
+      (step === undefined ? "{}" : JSON.stringify({ global_step: step })),
     tsNs,
     agentId: context.agentId,
     workerId: context.workerId,
   }];
   const events = texts.map((dataJson) => ({ kind: METRICS_KIND, dataJson, tsNs }));
-  if (fields.trial !== undefined) events.push({ kind: TRIAL_KIND, dataJson: jsonText(fields.trial), tsNs });
+  if (fields.trial !== undefined) {
+    events.push({ kind: TRIAL_KIND, dataJson: jsonText(fields.trial), tsNs });
+  }
   return { episodes, events };
 }

@@ -1,7 +1,8 @@
 /**
- * The log format of LevelDB: blocks of 32 KiB with chunks (checksum u32, length u16, type u8, data). A record is one FULL
- * chunk, or FIRST, MIDDLE …, LAST; no chunk crosses a block, and a rest shorter than a chunk's header ends a block. W&B's
- * variant begins with 7 bytes of its own, which count as part of the first block, and uses plain CRC-32.
+ * The log format of LevelDB: blocks of 32 KiB with chunks (checksum u32, length u16, type u8,
+ * data). A record is one FULL chunk, or FIRST, MIDDLE …, LAST; no chunk crosses a block, and a rest
+ * shorter than a chunk's header ends a block. W&B's variant begins with 7 bytes of its own, which
+ * count as part of the first block, and uses plain CRC-32.
  */
 import { joinedBytes } from "../../base/text/joined_bytes.ts";
 import { zlib } from "../../base/node_modules.ts";
@@ -12,7 +13,10 @@ const CHUNK_HEADER_BYTES = 7;
 export const CHUNK = { FULL: 1, FIRST: 2, MIDDLE: 3, LAST: 4 } as const;
 
 export type LogRecord =
-  /** `used` bytes were read. `data` is undefined for padding, and for parts of a record that was lost. */
+  /**
+   * `used` bytes were read. `data` is undefined for padding, and for parts of a record that was
+   * lost.
+   */
   | { used: number; data: Uint8Array | undefined }
   /** `used` bytes are damaged and skipped; the range may extend beyond the given bytes. */
   | { used: number; broken: string }
@@ -26,9 +30,15 @@ export function chunkCrc(type: number, data: Uint8Array): number {
 }
 
 /**
- * The record that begins at `at`. @param position of `bytes[at]` in the file @param end nothing will be appended any more
+ * The record that begins at `at`. @param position of `bytes[at]` in the file @param end nothing
+ * will be appended any more
  */
-export function readLogRecord(bytes: Uint8Array, at: number, position: number, end: boolean): LogRecord {
+export function readLogRecord(
+  bytes: Uint8Array,
+  at: number,
+  position: number,
+  end: boolean,
+): LogRecord {
   const parts: Uint8Array[] = [];
   let size = 0;
   let p = at;
@@ -41,17 +51,22 @@ export function readLogRecord(bytes: Uint8Array, at: number, position: number, e
       continue;
     }
     if (p + CHUNK_HEADER_BYTES > bytes.length) return { need: p + CHUNK_HEADER_BYTES - at };
-    const crc = (bytes[p]! | (bytes[p + 1]! << 8) | (bytes[p + 2]! << 16) | (bytes[p + 3]! << 24)) >>> 0;
+    const crc =
+      (bytes[p]! | (bytes[p + 1]! << 8) | (bytes[p + 2]! << 16) | (bytes[p + 3]! << 24)) >>> 0;
     const length = bytes[p + 4]! | (bytes[p + 5]! << 8);
     const type = bytes[p + 6]!;
     const to = p + CHUNK_HEADER_BYTES + length;
-    const fits = CHUNK_HEADER_BYTES + length <= restOfBlock && type >= CHUNK.FULL && type <= CHUNK.LAST;
+    const fits = CHUNK_HEADER_BYTES + length <= restOfBlock && type >= CHUNK.FULL &&
+      type <= CHUNK.LAST;
     if (fits && to > bytes.length) return { need: to - at };
     const data = bytes.subarray(p + CHUNK_HEADER_BYTES, to);
     if (!fits || chunkCrc(type, data) !== crc) {
       // A growing block may show zeros before its bytes arrive, so only a complete one is judged.
       if (!end && p + restOfBlock > bytes.length) return { need: p + restOfBlock - at };
-      return { used: p + restOfBlock - at, broken: fits ? "wrong checksum" : "no chunk begins here" };
+      return {
+        used: p + restOfBlock - at,
+        broken: fits ? "wrong checksum" : "no chunk begins here",
+      };
     }
     const begins = type === CHUNK.FULL || type === CHUNK.FIRST;
     if (begins && parts.length > 0) return { used: p - at, broken: "a record without its end" };

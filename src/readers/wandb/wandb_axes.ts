@@ -1,4 +1,7 @@
-/** What a W&B run says about its metrics: `define_metric`'s own axes, and which keys its history has. Pure. */
+/**
+ * What a W&B run says about its metrics: `define_metric`'s own axes, and which keys its history
+ * has. Pure.
+ */
 import type { ParamValue } from "../format/tracker_records.ts";
 import { stepOf } from "../format/step_column.ts";
 
@@ -6,7 +9,10 @@ import { stepOf } from "../format/step_column.ts";
 const MOST_METRICS = 256;
 const MOST_KEYS = 1000;
 const LONGEST = 200;
-/** Characters of keys, of results, and of definitions with their axes, each with what JSON puts around them. */
+/**
+ * Characters of keys, of results, and of definitions with their axes, each with what JSON puts
+ * around them.
+ */
 const MOST_TEXT = 16 << 10;
 const AROUND = 24;
 
@@ -24,14 +30,18 @@ export interface AxesState {
   keysAreMore?: true;
 }
 
-const lengthOf = (name: string, value: number | string) => name.length + String(value).length + 2 * AROUND;
+const lengthOf = (name: string, value: number | string) =>
+  name.length + String(value).length + 2 * AROUND;
 
 export class WandbAxes {
   readonly #definitions: Definition[];
   /** The newest value of each axis: a row without it is at that place. */
   readonly #last: Map<string, number>;
   readonly #keys: Set<string>;
-  /** Of the summary; W&B writes it before the row of the history that it comes from, if it comes from one. */
+  /**
+   * Of the summary; W&B writes it before the row of the history that it comes from, if it comes
+   * from one.
+   */
   readonly #results: Map<string, number | string>;
   readonly #lengths = { keys: 0, results: 0, definitions: 0 };
   /** There are more keys than are kept: then it is not known what the summary only repeats. */
@@ -45,11 +55,14 @@ export class WandbAxes {
     this.#keysAreMore = state?.keysAreMore ?? false;
     for (const key of this.#keys) this.#lengths.keys += key.length + AROUND;
     for (const [name, value] of this.#results) this.#lengths.results += lengthOf(name, value);
-    for (const { name, step } of this.#definitions) this.#lengths.definitions += lengthOf(name, step + step);
+    for (const { name, step } of this.#definitions) {
+      this.#lengths.definitions += lengthOf(name, step + step);
+    }
   }
 
   get isEmpty(): boolean {
-    return !this.#keysAreMore && this.#definitions.length + this.#keys.size + this.#results.size === 0;
+    return !this.#keysAreMore &&
+      this.#definitions.length + this.#keys.size + this.#results.size === 0;
   }
 
   state(): AxesState {
@@ -87,12 +100,17 @@ export class WandbAxes {
     }
   }
 
-  /** The step of a metric on its own axis; undefined: it has none, or the axis has no whole number yet. */
+  /**
+   * The step of a metric on its own axis; undefined: it has none, or the axis has no whole number
+   * yet.
+   */
   stepOf(name: string): number | undefined {
     if (this.#definitions.length === 0) return undefined;
     const exact = this.#definitions.find((one) => one.name === name);
     const found = exact ??
-      this.#definitions.find((one) => one.name.endsWith("*") && name.startsWith(one.name.slice(0, -1)));
+      this.#definitions.find((one) =>
+        one.name.endsWith("*") && name.startsWith(one.name.slice(0, -1))
+      );
     return found === undefined || found.step === name ? undefined : this.#last.get(found.step);
   }
 
@@ -114,7 +132,8 @@ export class WandbAxes {
       (typeof value === "number" ? Number.isFinite(value) : value.length <= LONGEST);
     if (!fits || this.#keysAreMore) return;
     const before = this.#results.get(name);
-    const length = this.#lengths.results + lengthOf(name, value) - (before === undefined ? 0 : lengthOf(name, before));
+    const length = this.#lengths.results + lengthOf(name, value) -
+      (before === undefined ? 0 : lengthOf(name, before));
     if ((before === undefined && this.#results.size >= MOST_METRICS) || length > MOST_TEXT) return;
     this.#lengths.results = length;
     this.#results.set(name, value);
@@ -122,7 +141,9 @@ export class WandbAxes {
 
   /** What the summary has and the history has not, once. */
   takeResults(): [name: string, value: number | string][] {
-    const found = this.#keysAreMore ? [] : [...this.#results].filter(([name]) => !this.#keys.has(name));
+    const found = this.#keysAreMore
+      ? []
+      : [...this.#results].filter(([name]) => !this.#keys.has(name));
     this.#results.clear();
     this.#lengths.results = 0;
     return found;

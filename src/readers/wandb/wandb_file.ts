@@ -1,4 +1,7 @@
-/** W&B's `run-ID.wandb`: every message of an offline run, in a LevelDB log. `wandb_record.ts` reads the messages. */
+/**
+ * W&B's `run-ID.wandb`: every message of an offline run, in a LevelDB log. `wandb_record.ts` reads
+ * the messages.
+ */
 import { readLogRecord } from "./leveldb_log.ts";
 import { BaseReader, MAX_RECORD_BYTES, type Output } from "../format/base_reader.ts";
 import type { FormatState } from "../format/format_reader.ts";
@@ -54,13 +57,20 @@ export class WandbReader extends BaseReader {
       return 0;
     }
     if ("broken" in record) {
-      out.problems.push({ what: "corrupt", at: this.position, bytes: record.used, detail: record.broken });
+      out.problems.push({
+        what: "corrupt",
+        at: this.position,
+        bytes: record.used,
+        detail: record.broken,
+      });
     } else if ("tooLarge" in record) {
       const detail = `a record of more than ${MAX_RECORD_BYTES} bytes`;
       out.problems.push({ what: "too_large", at: this.position, bytes: record.used, detail });
     } else if (record.data !== undefined) {
       const why = readWandbRecord(record.data, this.#axes, out.records);
-      if (why !== undefined) out.problems.push({ what: "corrupt", at: this.position, bytes: record.used, detail: why });
+      if (why !== undefined) {
+        out.problems.push({ what: "corrupt", at: this.position, bytes: record.used, detail: why });
+      }
     }
     const used = Math.min(record.used, left);
     this.#skip = record.used - used;

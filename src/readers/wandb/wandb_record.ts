@@ -1,7 +1,8 @@
 /**
- * Converts one `wandb_internal.Record` to records. Field numbers are those of W&B's published `wandb_internal.proto`, which
- * promises not to change their meaning in files. History, summary, metrics' definitions, config, run, exit, files and console
- * output are read; system metrics are not, because mosaic measures these itself.
+ * Converts one `wandb_internal.Record` to records. Field numbers are those of W&B's published
+ * `wandb_internal.proto`, which promises not to change their meaning in files. History, summary,
+ * metrics' definitions, config, run, exit, files and console output are read; system metrics are
+ * not, because mosaic measures these itself.
  */
 import { MAX_JSON_DEPTH } from "../../base/text/json_text.ts";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
@@ -32,8 +33,14 @@ function readMessage(bytes: Uint8Array, handlers: Handlers): void {
   }
 }
 
-/** Adds the record's content to `records`. @returns why it cannot be read; then nothing was added */
-export function readWandbRecord(bytes: Uint8Array, axes: WandbAxes, records: SourceRecord[]): string | undefined {
+/**
+ * Adds the record's content to `records`. @returns why it cannot be read; then nothing was added
+ */
+export function readWandbRecord(
+  bytes: Uint8Array,
+  axes: WandbAxes,
+  records: SourceRecord[],
+): string | undefined {
   const found: SourceRecord[] = [];
   try {
     readMessage(bytes, {
@@ -115,7 +122,10 @@ function readHistory(bytes: Uint8Array, axes: WandbAxes, records: SourceRecord[]
   });
   const tree = treeOf(items);
   const number = (value: ParamValue | undefined) => typeof value === "number" ? value : undefined;
-  const at: At = { step: stepOf(number(tree["_step"])) ?? step, wallTime: timeOf(number(tree["_timestamp"])) };
+  const at: At = {
+    step: stepOf(number(tree["_step"])) ?? step,
+    wallTime: timeOf(number(tree["_timestamp"])),
+  };
   axes.row((name) => valueAt(tree, name));
   for (const key of Object.keys(tree)) if (!OWN.has(key)) axes.logged(key);
   takeResults(axes, records);
@@ -155,7 +165,9 @@ function readSummary(bytes: Uint8Array, axes: WandbAxes): void {
   const items: Item[] = [];
   readMessage(bytes, { 1: (r) => items.push(readItem(r.bytes())) });
   for (const [key, value] of Object.entries(treeOf(items))) {
-    if (!OWN.has(key) && (typeof value === "number" || typeof value === "string")) axes.result(key, value);
+    if (!OWN.has(key) && (typeof value === "number" || typeof value === "string")) {
+      axes.result(key, value);
+    }
   }
 }
 
@@ -170,10 +182,18 @@ function historyValue(tag: string, value: ParamValue, at: At, records: SourceRec
   else if (typeof value === "string") records.push({ kind: "text", tag, ...at, text: value });
   else if (!isObject(value)) return;
   else if (typeof value["_type"] === "string") typedValue(value["_type"], tag, value, at, records);
-  else for (const [key, inner] of Object.entries(value)) historyValue(`${tag}.${key}`, inner, at, records);
+  else {for (const [key, inner] of Object.entries(value)) {
+      historyValue(`${tag}.${key}`, inner, at, records);
+    }}
 }
 
-function typedValue(type: string, tag: string, value: Fields, at: At, records: SourceRecord[]): void {
+function typedValue(
+  type: string,
+  tag: string,
+  value: Fields,
+  at: At,
+  records: SourceRecord[],
+): void {
   if (type === "histogram") {
     const histogram = histogramOf(tag, value, at);
     if (histogram !== undefined) records.push(histogram);
@@ -182,7 +202,9 @@ function typedValue(type: string, tag: string, value: Fields, at: At, records: S
   const paths = Array.isArray(value["filenames"]) ? value["filenames"] : [value["path"]];
   const captions = Array.isArray(value["captions"]) ? value["captions"] : [value["caption"]];
   paths.forEach((path, index) => {
-    if (typeof path === "string") records.push(mediaOf(type, tag, value, path, captions[index], index, at));
+    if (typeof path === "string") {
+      records.push(mediaOf(type, tag, value, path, captions[index], index, at));
+    }
   });
 }
 
@@ -195,7 +217,11 @@ function mediaOf(
   index: number,
   at: At,
 ): MediaRecord {
-  const kind = /^(image|audio|video)s?(?:-file|\/)/.exec(type)?.[1] as "image" | "audio" | "video" | undefined;
+  const kind = /^(image|audio|video)s?(?:-file|\/)/.exec(type)?.[1] as
+    | "image"
+    | "audio"
+    | "video"
+    | undefined;
   const format = value["format"];
   const size = (name: string) => typeof value[name] === "number" ? value[name] : undefined;
   return {
@@ -214,7 +240,9 @@ function mediaOf(
 }
 
 function numbers(value: ParamValue | undefined): number[] | undefined {
-  return Array.isArray(value) && value.every((v) => typeof v === "number") ? value as number[] : undefined;
+  return Array.isArray(value) && value.every((v) => typeof v === "number")
+    ? value as number[]
+    : undefined;
 }
 
 function histogramOf(tag: string, value: Fields, at: At): HistogramRecord | undefined {
@@ -228,7 +256,15 @@ function histogramOf(tag: string, value: Fields, at: At): HistogramRecord | unde
     }
   }
   if (count === undefined || edges?.length !== count.length + 1) return undefined;
-  return { kind: "histogram", tag, ...at, left: edges.slice(0, -1), right: edges.slice(1), count, stats: undefined };
+  return {
+    kind: "histogram",
+    tag,
+    ...at,
+    left: edges.slice(0, -1),
+    right: edges.slice(1),
+    count,
+    stats: undefined,
+  };
 }
 
 /** `ConfigRecord`: update 1, remove 2. */
@@ -253,7 +289,15 @@ function timestamp(bytes: Uint8Array): number | undefined {
 }
 
 function readRun(bytes: Uint8Array, records: SourceRecord[]): void {
-  const run: RunRecord = { kind: "run", wallTime: undefined, id: "", name: "", project: "", group: "", tags: [] };
+  const run: RunRecord = {
+    kind: "run",
+    wallTime: undefined,
+    id: "",
+    name: "",
+    project: "",
+    group: "",
+    tags: [],
+  };
   let config: Uint8Array | undefined;
   readMessage(bytes, {
     1: (r) => run.id = r.string(),
@@ -271,7 +315,12 @@ function readRun(bytes: Uint8Array, records: SourceRecord[]): void {
 function readExit(bytes: Uint8Array, records: SourceRecord[]): void {
   let exitCode = 0;
   readMessage(bytes, { 1: (r) => exitCode = r.int32() });
-  records.push({ kind: "status", wallTime: undefined, status: exitCode === 0 ? "success" : "failure", exitCode });
+  records.push({
+    kind: "status",
+    wallTime: undefined,
+    status: exitCode === 0 ? "success" : "failure",
+    exitCode,
+  });
 }
 
 /** Files that the run saved; media are also named by the history. */
@@ -281,7 +330,9 @@ function readFiles(bytes: Uint8Array, records: SourceRecord[]): void {
       let path = "";
       readMessage(r.bytes(), { 1: (item) => path = item.string() });
       if (path === "" || path.startsWith("media/")) return;
-      records.push(mediaOf("file", "files", {}, path, undefined, 0, { step: undefined, wallTime: undefined }));
+      records.push(
+        mediaOf("file", "files", {}, path, undefined, 0, { step: undefined, wallTime: undefined }),
+      );
     },
   });
 }

@@ -1,9 +1,10 @@
 /**
  * Finds the artifacts of runs and records each file: kind, path, size, checksum, step.
  *
- * A scan of a run's directories costs a few system calls and happens when the engine requests it; requests for one run are
- * coalesced. Checksums are computed one file at a time in small chunks, and only of files that have not changed for a
- * while: until then an artifact has none. Errors are logged and retried by the next scan; nothing is thrown.
+ * A scan of a run's directories costs a few system calls and happens when the engine requests it;
+ * requests for one run are coalesced. Checksums are computed one file at a time in small chunks,
+ * and only of files that have not changed for a while: until then an artifact has none. Errors are
+ * logged and retried by the next scan; nothing is thrown.
  */
 import { parseKeepingNumbers } from "../../base/text/exact_numbers.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -15,7 +16,13 @@ import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../row_types.ts";
 import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
-import { type Announcement, announcementOf, placesOf, referenceOf, stepInName } from "./announced.ts";
+import {
+  type Announcement,
+  announcementOf,
+  placesOf,
+  referenceOf,
+  stepInName,
+} from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
 import { isJson } from "../../base/text/json_text.ts";
 import { analyticsOf, evalSummaryOf, isWrittenByMosaic, withoutRemoved } from "./manifest.ts";
@@ -23,7 +30,11 @@ import { yieldToOthers } from "../../base/time/sleep.ts";
 import { EpisodeReturns, videosNotKept } from "./kept_videos.ts";
 
 /** Directories of a run whose files are artifacts, and of which kind. */
-const KIND_OF_DIRECTORY = { checkpoints: "checkpoint", videos: "video", tensorboard: "tensorboard" } as const;
+const KIND_OF_DIRECTORY = {
+  checkpoints: "checkpoint",
+  videos: "video",
+  tensorboard: "tensorboard",
+} as const;
 
 /** Bounds for one run; further artifacts are not recorded, and the log says so. */
 const LIMITS = { maxFiles: 5000, maxDepth: 12 };
@@ -80,8 +91,9 @@ export class Artifacts {
   }
 
   /**
-   * Records the file that an event of the run's worker announces. A file outside of the run's directory, which the run's
-   * proxy has found, is recorded by reference: its absolute path, and what the proxy knows. It is never opened.
+   * Records the file that an event of the run's worker announces. A file outside of the run's
+   * directory, which the run's proxy has found, is recorded by reference: its absolute path, and
+   * what the proxy knows. It is never opened.
    */
   announced(run: RunRow, event: Pick<WorkerEventRecord, "kind" | "dataJson">): void {
     const announcement = announcementOf(event);
@@ -91,8 +103,11 @@ export class Artifacts {
     if (found !== undefined && path === undefined) return this.#refer(run, announcement, found);
     const { kind, step, windowId } = announcement;
     const known = placesOf(announcement.path, [this.#options.cwdOf?.(run) ?? ""])
-      .map((place) => this.#options.registry.artifact(run.runId, place)).find((row) => row !== undefined);
-    // Its proxy has found it before. The worker's kind and step take precedence over those guessed from path and name.
+      .map((place) => this.#options.registry.artifact(run.runId, place)).find((row) =>
+        row !== undefined
+      );
+    // Its proxy has found it before. The worker's kind and step take precedence over those guessed
+    // from path and name.
     if (known !== undefined) {
       this.#after(run, () => {
         this.#options.registry.putArtifact({
@@ -146,9 +161,10 @@ export class Artifacts {
   }
 
   /**
-   * The run has ended: a last scan, and the summaries that its worker did not write. Resolves when the summaries are
-   * written; checksums follow.
-   * @param removed names of directories that were removed at its end: no summary must name files in them
+   * The run has ended: a last scan, and the summaries that its worker did not write. Resolves when
+   * the summaries are written; checksums follow.
+   * @param removed names of directories that were removed at its end: no summary must name files in
+   * them
    */
   async finish(run: RunRow, removed: readonly string[] = []): Promise<void> {
     await this.#after(run, async () => {
@@ -188,7 +204,10 @@ export class Artifacts {
       try {
         await work();
       } catch (error) {
-        this.#options.log.warn({ run_id: run.runId, error: messageOf(error) }, "cannot record artifacts");
+        this.#options.log.warn(
+          { run_id: run.runId, error: messageOf(error) },
+          "cannot record artifacts",
+        );
       }
     }).finally(() => {
       if (this.#scans.get(run.runId) === next) this.#scans.delete(run.runId);
@@ -249,7 +268,10 @@ export class Artifacts {
       }
       return found.filter((file) => !removed.has(file));
     } catch (error) {
-      log.warn({ run_id: run.runId, error: messageOf(error) }, "videos beyond keep_videos could not be removed yet");
+      log.warn(
+        { run_id: run.runId, error: messageOf(error) },
+        "videos beyond keep_videos could not be removed yet",
+      );
       return found;
     }
   }
@@ -257,7 +279,10 @@ export class Artifacts {
   async #record(
     run: RunRow,
     files: readonly FoundFile[],
-    describe: (path: string, before: ArtifactRow | undefined) => Pick<ArtifactRow, "kind" | "step" | "windowId">,
+    describe: (
+      path: string,
+      before: ArtifactRow | undefined,
+    ) => Pick<ArtifactRow, "kind" | "step" | "windowId">,
     final: boolean,
   ): Promise<void> {
     const { registry } = this.#options;
@@ -266,13 +291,18 @@ export class Artifacts {
     for (const file of files) {
       const before = registry.artifact(run.runId, file.path);
       const { kind, step, windowId } = describe(file.path, before);
-      const sameFile = before !== undefined && before.bytes === file.bytes && before.at === file.changedAt;
+      const sameFile = before !== undefined && before.bytes === file.bytes &&
+        before.at === file.changedAt;
       const sha256 = sameFile ? before.sha256 : "";
-      if (!sameFile || before.kind !== kind || before.step !== step || before.windowId !== windowId) {
+      if (
+        !sameFile || before.kind !== kind || before.step !== step || before.windowId !== windowId
+      ) {
         const { path, bytes, changedAt: at } = file;
         changed.push({ runId: run.runId, path, kind, step, windowId, bytes, sha256, at });
       }
-      if (sha256 === "" && (final || this.#now() - file.changedAt >= this.#quietMs)) unhashed.push(file);
+      if (sha256 === "" && (final || this.#now() - file.changedAt >= this.#quietMs)) {
+        unhashed.push(file);
+      }
     }
     for (let i = 0; i < changed.length; i += ROWS_AT_ONCE) {
       registry.putArtifacts(changed.slice(i, i + ROWS_AT_ONCE));
@@ -315,19 +345,27 @@ export class Artifacts {
     this.#writeAnalytics(run, directory, removed);
     if (run.baseDir !== "evals") return;
     writeIfMissing("eval_summary.json", () => {
-      const seconds = Math.max(0, (run.finishedAt ?? this.#now()) - (run.startedAt ?? run.createdAt)) / 1000;
+      const seconds =
+        Math.max(0, (run.finishedAt ?? this.#now()) - (run.startedAt ?? run.createdAt)) / 1000;
       return evalSummaryOf(this.#returnsOf(run), seconds, new Date(this.#now()));
     });
   }
 
-  /** mosaic's own summary is rewritten at each end; from a worker's, only the paths of removed files are removed. */
+  /**
+   * mosaic's own summary is rewritten at each end; from a worker's, only the paths of removed files
+   * are removed.
+   */
   #writeAnalytics(run: RunRow, directory: string, removed: readonly string[]): void {
     const path = `${directory}/analytics.json`;
     const info = infoOf(path);
-    const text = info !== undefined && info.size <= MAX_ANALYTICS_BYTES ? readRecord(path, directory) : undefined;
+    const text = info !== undefined && info.size <= MAX_ANALYTICS_BYTES
+      ? readRecord(path, directory)
+      : undefined;
     const analytics = text !== undefined && isJson(text) ? parseKeepingNumbers(text) : undefined;
     const ours = info === undefined || isWrittenByMosaic(analytics);
-    const wanted = ours ? analyticsOf(run, directory, this.#options.registry.artifacts(run.runId)) : analytics;
+    const wanted = ours
+      ? analyticsOf(run, directory, this.#options.registry.artifacts(run.runId))
+      : analytics;
     // If it is not JSON, it belongs to the worker and stays.
     if (wanted === undefined) return;
     const written = JSON.stringify(withoutRemoved(wanted, directory, removed), null, 2);
@@ -340,7 +378,9 @@ export class Artifacts {
     for (let since = 0; returns.length < MAX_EPISODES;) {
       const episodes = this.#options.telemetry.read(run.runId, "episodes", since, 1000);
       if (episodes.length === 0) break;
-      for (const episode of episodes) if (episode.attempt === run.attempt) returns.push(episode.totalReward);
+      for (const episode of episodes) {
+        if (episode.attempt === run.attempt) returns.push(episode.totalReward);
+      }
       since = episodes.at(-1)!.seq;
     }
     return returns;

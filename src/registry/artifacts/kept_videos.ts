@@ -1,16 +1,22 @@
-/** Selects the videos of episodes that `artifacts.keep_videos` keeps: of the best, the worst and the last. */
+/**
+ * Selects the videos of episodes that `artifacts.keep_videos` keeps: of the best, the worst and the
+ * last.
+ */
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import type { StoredEpisode } from "../../gen/records/record_types.ts";
 import type { FoundFile } from "./run_directory.ts";
 
-/** The episode in names like Gymnasium's `rl-video-episode-12.mp4`; undefined if the name has none. */
+/**
+ * The episode in names like Gymnasium's `rl-video-episode-12.mp4`; undefined if the name has none.
+ */
 function episodeInName(path: string): number | undefined {
   const digits = /(?<![a-z])ep(?:isode)?[-_=]?(\d{1,15})\.(?:mp4|webm|gif)$/i.exec(path)?.[1];
   return digits === undefined ? undefined : Number(digits);
 }
 
 /**
- * The videos to remove. A video stays if its name contains no episode, or the episode's return is unknown.
+ * The videos to remove. A video stays if its name contains no episode, or the episode's return is
+ * unknown.
  * @param keep number of the best, of the worst and of the last episodes
  */
 export function videosNotKept(
@@ -25,7 +31,11 @@ export function videosNotKept(
   });
   const byReturn = known.toSorted((a, b) => a.value - b.value || a.episode - b.episode);
   const byEpisode = known.toSorted((a, b) => a.episode - b.episode);
-  const kept = new Set([...byReturn.slice(0, keep), ...byReturn.slice(-keep), ...byEpisode.slice(-keep)]);
+  const kept = new Set([
+    ...byReturn.slice(0, keep),
+    ...byReturn.slice(-keep),
+    ...byEpisode.slice(-keep),
+  ]);
   return known.filter((one) => !kept.has(one)).map(({ file }) => file);
 }
 

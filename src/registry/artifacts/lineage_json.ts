@@ -40,7 +40,11 @@ export interface LineageMessage {
   names: readonly Named[];
 }
 
-export function lineageJson(runId: string, runName: string, { uses, usedBy, names }: LineageMessage): LineageJson {
+export function lineageJson(
+  runId: string,
+  runName: string,
+  { uses, usedBy, names }: LineageMessage,
+): LineageJson {
   return {
     run_id: runId,
     run_name: runName,
@@ -68,11 +72,20 @@ function useJson(use: Use): ArtifactUseJson {
 export function namedJson(named: Named): NamedArtifactJson {
   const { name, version, aliases, sha256, path } = named;
   return {
-    ...{ name, version, aliases: [...aliases], sha256, run_id: named.runId, run_name: named.runName || null, path },
+    ...{
+      name,
+      version,
+      aliases: [...aliases],
+      sha256,
+      run_id: named.runId,
+      run_name: named.runName || null,
+      path,
+    },
     ...{ bytes: Number(named.bytes), at: timeOf(named.at), file: named.file || null },
   };
 }
 
 function timeOf(at: { seconds: bigint; nanos: number } | undefined): string {
-  return new Date(at === undefined ? 0 : Number(at.seconds) * 1000 + Math.trunc(at.nanos / 1e6)).toISOString();
+  return new Date(at === undefined ? 0 : Number(at.seconds) * 1000 + Math.trunc(at.nanos / 1e6))
+    .toISOString();
 }

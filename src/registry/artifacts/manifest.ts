@@ -1,6 +1,7 @@
 /**
- * The two summaries that the original's GUI reads when a run has ended, for workers that write none: `analytics.json` (in
- * the form that the original's workers use) and, for evaluations, `eval_summary.json`. Pure.
+ * The two summaries that the original's GUI reads when a run has ended, for workers that write
+ * none: `analytics.json` (in the form that the original's workers use) and, for evaluations,
+ * `eval_summary.json`. Pure.
  */
 import { isPlainObject } from "../../base/text/exact_numbers.ts";
 import { relativeWithin } from "./run_directory.ts";
@@ -9,11 +10,18 @@ import type { ArtifactRow, RunRow } from "../row_types.ts";
 type Json = Record<string, unknown>;
 
 function valueAt(value: unknown, ...path: string[]): unknown {
-  return path.reduce<unknown>((v, key) => (typeof v === "object" && v !== null ? (v as Json)[key] : undefined), value);
+  return path.reduce<unknown>(
+    (v, key) => (typeof v === "object" && v !== null ? (v as Json)[key] : undefined),
+    value,
+  );
 }
 
 /** @param directory the run's, absolute */
-export function analyticsOf(run: RunRow, directory: string, artifacts: readonly ArtifactRow[]): Json {
+export function analyticsOf(
+  run: RunRow,
+  directory: string,
+  artifacts: readonly ArtifactRow[],
+): Json {
   let config: unknown;
   try {
     config = JSON.parse(run.configJson);
@@ -26,7 +34,9 @@ export function analyticsOf(run: RunRow, directory: string, artifacts: readonly 
     undefined,
   );
   const best = checkpoints.find((a) => /best/i.test(a.path.slice(a.path.lastIndexOf("/") + 1)));
-  const extension = newest === undefined ? "" : /\.([A-Za-z0-9]{1,12})$/.exec(newest.path)?.[1] ?? "";
+  const extension = newest === undefined
+    ? ""
+    : /\.([A-Za-z0-9]{1,12})$/.exec(newest.path)?.[1] ?? "";
   const tensorboard = valueAt(config, "metadata", "artifacts", "tensorboard", "relative_path");
   const wandb = valueAt(config, "metadata", "artifacts", "wandb");
   const text = (value: unknown) => (typeof value === "string" ? value : "");
@@ -82,7 +92,11 @@ export function isWrittenByMosaic(analytics: unknown): boolean {
  * @param directory the run's, absolute
  * @param removed names of directories in it
  */
-export function withoutRemoved(analytics: unknown, directory: string, removed: readonly string[]): unknown {
+export function withoutRemoved(
+  analytics: unknown,
+  directory: string,
+  removed: readonly string[],
+): unknown {
   const isGone = (value: unknown): boolean => {
     const path = typeof value === "string" ? relativeWithin(directory, value) : undefined;
     return path !== undefined && removed.includes(path.split("/")[0]!);
@@ -94,11 +108,19 @@ export function withoutRemoved(analytics: unknown, directory: string, removed: r
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, without(inner)]));
   };
   const artifacts = valueAt(analytics, "artifacts");
-  return artifacts === undefined ? analytics : { ...analytics as Json, artifacts: without(artifacts) };
+  return artifacts === undefined
+    ? analytics
+    : { ...analytics as Json, artifacts: without(artifacts) };
 }
 
-/** @param returns total rewards of the evaluation's episodes; those that are not finite are ignored */
-export function evalSummaryOf(returns: readonly number[], durationSeconds: number, now: Date): Json {
+/**
+ * @param returns total rewards of the evaluation's episodes; those that are not finite are ignored
+ */
+export function evalSummaryOf(
+  returns: readonly number[],
+  durationSeconds: number,
+  now: Date,
+): Json {
   const finite = returns.filter(Number.isFinite).sort((a, b) => a - b);
   const n = finite.length;
   const mean = finite.reduce((sum, r) => sum + r, 0) / n;

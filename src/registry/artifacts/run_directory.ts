@@ -1,6 +1,7 @@
 /**
- * The files of a run's directory, read without ever following a link: the worker owns this directory and may put anything
- * there. mosaic ignores everything that is not a plain file in a plain directory.
+ * The files of a run's directory, read without ever following a link: the worker owns this
+ * directory and may put anything there. mosaic ignores everything that is not a plain file in a
+ * plain directory.
  */
 import { sha256 } from "../../base/node_modules.ts";
 import { isOfRun } from "../../os/files/run_owner.ts";
@@ -22,20 +23,31 @@ export interface WalkLimits {
   maxDepth: number;
 }
 
-/** A relative path's parts; undefined if it is absolute, empty, leads outside, or to mosaic's own records and tokens. */
+/**
+ * A relative path's parts; undefined if it is absolute, empty, leads outside, or to mosaic's own
+ * records and tokens.
+ */
 function partsOf(path: string): string[] | undefined {
   if (path.startsWith("/") || path.includes("\0")) return undefined;
   const parts = path.split("/").filter((part) => part !== "" && part !== ".");
-  return parts.length === 0 || parts.includes("..") || parts[0] === OWN_DIRECTORY ? undefined : parts;
+  return parts.length === 0 || parts.includes("..") || parts[0] === OWN_DIRECTORY
+    ? undefined
+    : parts;
 }
 
-/** `path` (absolute or relative, as a worker wrote it) relative to `directory`; undefined if it is outside. */
+/**
+ * `path` (absolute or relative, as a worker wrote it) relative to `directory`; undefined if it is
+ * outside.
+ */
 export function relativeWithin(directory: string, path: string): string | undefined {
   const inside = path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : path;
   return partsOf(inside)?.join("/");
 }
 
-/** What is at a relative path whose directories are all real ones; undefined if there is nothing that mosaic accepts. */
+/**
+ * What is at a relative path whose directories are all real ones; undefined if there is nothing
+ * that mosaic accepts.
+ */
 function statWithin(directory: string, path: string): Deno.FileInfo | undefined {
   const parts = partsOf(path);
   if (parts === undefined) return undefined;
@@ -51,10 +63,14 @@ function found(path: string, info: Deno.FileInfo): FoundFile {
 }
 
 /**
- * The plain files at `path` below `directory`: the file itself, or everything below a directory. Names that begin with a dot
- * or end like a file that is still being written are left out.
+ * The plain files at `path` below `directory`: the file itself, or everything below a directory.
+ * Names that begin with a dot or end like a file that is still being written are left out.
  */
-export async function filesAt(directory: string, path: string, limits: WalkLimits): Promise<FoundFile[]> {
+export async function filesAt(
+  directory: string,
+  path: string,
+  limits: WalkLimits,
+): Promise<FoundFile[]> {
   const info = statWithin(directory, path);
   if (info === undefined) return [];
   if (info.isFile) return [found(path, info)];
@@ -63,7 +79,13 @@ export async function filesAt(directory: string, path: string, limits: WalkLimit
   return files;
 }
 
-async function walk(directory: string, path: string, limits: WalkLimits, depth: number, files: FoundFile[]) {
+async function walk(
+  directory: string,
+  path: string,
+  limits: WalkLimits,
+  depth: number,
+  files: FoundFile[],
+) {
   let entries: Deno.DirEntry[];
   try {
     entries = await entriesLater(`${directory}/${path}`, directory);
@@ -84,19 +106,28 @@ async function walk(directory: string, path: string, limits: WalkLimits, depth: 
   }
 }
 
-/** Bytes read at a time while hashing: some tenths of a millisecond of work, so that nothing else waits. */
+/**
+ * Bytes read at a time while hashing: some tenths of a millisecond of work, so that nothing else
+ * waits.
+ */
 const CHUNK_BYTES = 256 * 1024;
 
 /**
- * Hex SHA-256 of a file that matches `file` before and after; undefined if it was changed, removed, or is elsewhere. Reads
- * in small chunks and yields to other work in between.
+ * Hex SHA-256 of a file that matches `file` before and after; undefined if it was changed, removed,
+ * or is elsewhere. Reads in small chunks and yields to other work in between.
  */
-export async function hashFile(directory: string, file: FoundFile, signal: AbortSignal): Promise<string | undefined> {
+export async function hashFile(
+  directory: string,
+  file: FoundFile,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   if (partsOf(file.path) === undefined) return undefined;
   let handle: RegularFile | undefined;
   try {
     handle = openRegular(`${directory}/${file.path}`, directory);
-    if (handle === undefined || !isOfRun(handle, `${directory}/${file.path}`, directory)) return undefined;
+    if (handle === undefined || !isOfRun(handle, `${directory}/${file.path}`, directory)) {
+      return undefined;
+    }
     if (!same(file, handle.stat())) return undefined;
     const hash = sha256();
     const chunk = new Uint8Array(CHUNK_BYTES);

@@ -31,14 +31,19 @@ export function hashOfText(body: Uint8Array): string {
   return sha256().update(body).digest("hex");
 }
 
-/** Within a transaction. The record of the submission is stored once; that of an attempt replaces the earlier one. */
+/**
+ * Within a transaction. The record of the submission is stored once; that of an attempt replaces
+ * the earlier one.
+ */
 export function storeCode(
   sql: Sql,
   runId: string,
   { attempt, codeJson, environment, diff }: NewCode,
   now: number,
 ): void {
-  const isStored = sql.get("SELECT 1 FROM run_code WHERE run_id = ? AND attempt = ?", runId, attempt) !== undefined;
+  const isStored =
+    sql.get("SELECT 1 FROM run_code WHERE run_id = ? AND attempt = ?", runId, attempt) !==
+      undefined;
   if (isStored && attempt === 0) return;
   if (isStored) sql.run("DELETE FROM run_code WHERE run_id = ? AND attempt = ?", runId, attempt);
   const [environmentHash, diffHash] = [environment, diff].map((body) => {
@@ -64,5 +69,7 @@ export function codeRows(sql: Sql, runId: string): CodeRow[] {
 }
 
 export function codeText(sql: Sql, hash: string): Uint8Array | undefined {
-  return sql.get("SELECT body FROM code_texts WHERE hash = ?", hash)?.body as Uint8Array | undefined;
+  return sql.get("SELECT body FROM code_texts WHERE hash = ?", hash)?.body as
+    | Uint8Array
+    | undefined;
 }

@@ -1,5 +1,6 @@
 /**
- * Explains a failed run by a reason from a closed vocabulary (docs/reference/operations.md lists it) and a hint for a person. Pure.
+ * Explains a failed run by a reason from a closed vocabulary (docs/reference/operations.md lists
+ * it) and a hint for a person. Pure.
  */
 import { leftOutHint } from "./left_out_hint.ts";
 import { gpuMemoryFrom, hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
@@ -20,7 +21,9 @@ export interface ExitReport {
 export interface Ending {
   /** How the worker ended; undefined if none was ever started. */
   exit: Pick<ExitReport, "code" | "signal" | "lost" | "stderrTail" | "spawnError"> | undefined;
-  /** A failure that the daemon decided before the worker ended (a limit, a preflight); null: none. */
+  /**
+   * A failure that the daemon decided before the worker ended (a limit, a preflight); null: none.
+   */
   faultRequested: string | null;
   /** The text of the attempt's `run_failed` record; undefined if it printed none. */
   runFailed: string | undefined;
@@ -58,7 +61,9 @@ export function explain(ending: Ending): Explanation | undefined {
   return reason === undefined ? undefined : { reason, hint: hintOf(reason, ending) };
 }
 
-function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: Ending): string | undefined {
+function reasonOf(
+  { exit, faultRequested, runFailed, oomKilled, engineEnd }: Ending,
+): string | undefined {
   if (faultRequested !== null) return faultRequested;
   if (engineEnd !== undefined) return engineEnd.reason;
   if (exit === undefined) return "worker_lost";
@@ -68,7 +73,9 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   if (exit.lost) return "worker_lost";
   if (oomKilled !== undefined && (exit.signal !== "" || exit.code !== 0)) return "oom_killed";
   const gpu = exit.code === 0 || isKilled(exit) ? undefined : gpuMemoryFrom(exit.stderrTail);
-  if (gpu !== undefined) return gpu === "" ? "gpu_out_of_memory" : `gpu_out_of_memory: ${oneLine(gpu)}`;
+  if (gpu !== undefined) {
+    return gpu === "" ? "gpu_out_of_memory" : `gpu_out_of_memory: ${oneLine(gpu)}`;
+  }
   if (exit.signal !== "") return `signal_${exit.signal}`;
   if (exit.code === null) return "worker_lost";
   if (exit.code !== 0) return `exit_code_${exit.code}`;
@@ -76,12 +83,17 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   return oneLine(runFailed) === "" ? "run_failed" : `run_failed: ${oneLine(runFailed)}`;
 }
 
-function hintOf(reason: string, { exit, runFailed, oomKilled, leftOut = [] }: Ending): string | null {
+function hintOf(
+  reason: string,
+  { exit, runFailed, oomKilled, leftOut = [] }: Ending,
+): string | null {
   if (reason === "oom_killed") return outOfMemory(oomKilled?.limitMb ?? null);
   const decided = HINT_OF_REASON[reason.split(":")[0]!];
   if (decided !== undefined) return decided(reason);
   const lines = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
-  const raised = reason.startsWith("signal_") ? undefined : hintFromTraceback(exit?.stderrTail ?? []);
+  const raised = reason.startsWith("signal_")
+    ? undefined
+    : hintFromTraceback(exit?.stderrTail ?? []);
   const known = hintFromLines(lines) ?? raised ?? hintOfStatus(reason.split(":")[0]!);
   const missing = leftOutHint(lines, leftOut);
   return missing === undefined ? known : [known, missing].filter((hint) => hint !== null).join(" ");
@@ -98,7 +110,8 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
     "The run's proxy did not register in time. Read logs/proxy.log in the run's directory; metadata.handshake_timeout_seconds allows more time.",
   heartbeat_timeout: () =>
     "Neither the worker nor its proxy gave a sign of life in time. Check the run's logs and the load of the host.",
-  worker_timeout: () => "The worker gave no sign of life in time. Check the run's logs and the load of the host.",
+  worker_timeout: () =>
+    "The worker gave no sign of life in time. Check the run's logs and the load of the host.",
   stall_timeout: () =>
     "The worker lived but printed nothing for schedule.stall_timeout_seconds. Let it print heartbeats, or allow more time.",
   max_duration: () => "The run reached its own limit, schedule.max_duration_seconds.",
@@ -106,7 +119,8 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
   deadline_passed: () => "The run reached its deadline, metadata.queue.deadline.",
   worker_lost: () =>
     "The worker ended without a record of how: the host was restarted, or its wrapper was killed, alone or with the worker. Everything it printed is stored; mosaic retry RUN starts it again.",
-  proxy_lost: () => "The run's proxy ended and could not be replaced. Read logs/proxy.log in the run's directory.",
+  proxy_lost: () =>
+    "The run's proxy ended and could not be replaced. Read logs/proxy.log in the run's directory.",
   telemetry_schema: () =>
     "A record did not fit the run's telemetry schema. Mend the worker or the schema, or set metadata.telemetry.strict to false.",
   reset: () => null,
@@ -114,11 +128,14 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
     "The job reached its time limit at the engine. metadata.slurm.time allows more; with metadata.restart the run continues from its last checkpoint.",
   preempted: () =>
     "The run's place was given to another. A run with metadata.queue.preemptible continues by itself; one at an engine does with metadata.restart.",
-  node_fail: () => "The job's node failed. With metadata.restart the run continues from its last checkpoint.",
-  out_of_memory: () => "The job used more memory than it had asked for: raise resources.memory_mb, or use less.",
+  node_fail: () =>
+    "The job's node failed. With metadata.restart the run continues from its last checkpoint.",
+  out_of_memory: () =>
+    "The job used more memory than it had asked for: raise resources.memory_mb, or use less.",
   job_cancelled: () =>
     "Somebody ended the job at the engine (scancel), so no other attempt follows. mosaic retry RUN begins one.",
-  job_forgotten: () => "The engine knows nothing of the job any more, and nobody has reported how the worker ended.",
+  job_forgotten: () =>
+    "The engine knows nothing of the job any more, and nobody has reported how the worker ended.",
   lease_expired: () =>
     "The job's proxy heard nothing from the daemon for metadata.slurm.lease_seconds and stopped the worker. With metadata.restart the run continues from its last checkpoint.",
   // The text after the colon says what to do.
@@ -140,10 +157,12 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
 const HINT_OF_SIGNAL: Record<string, string> = {
   SIGKILL:
     "Somebody or the kernel killed the worker. If the kernel did so for lack of memory, its log (dmesg, journalctl -k) says so.",
-  SIGTERM: "Something outside mosaic asked the worker to end (a person, a batch system, a shutdown).",
+  SIGTERM:
+    "Something outside mosaic asked the worker to end (a person, a batch system, a shutdown).",
   SIGINT: "The worker was interrupted.",
   SIGHUP: "The worker's terminal went away.",
-  SIGSEGV: "Native code crashed. PYTHONFAULTHANDLER=1 in the config's environment makes Python print where.",
+  SIGSEGV:
+    "Native code crashed. PYTHONFAULTHANDLER=1 in the config's environment makes Python print where.",
   SIGABRT: "Native code gave up (a failed assertion, usually); the last lines of stderr say which.",
   SIGBUS: "A memory-mapped file or shared memory went away; a full /dev/shm is the usual cause.",
   SIGILL: "A program was built for another kind of CPU than this host's.",
@@ -173,11 +192,14 @@ function hintOfStatus(reason: string): string | null {
   const code = Number(/^exit_code_(\d+)$/.exec(reason)?.[1] ?? Number.NaN);
   if (code === 126) return "126 is the shell's word for a command that is not executable.";
   if (code === 127) return "127 is the shell's word for a command that is not there.";
-  // A shell exits with 128 + N when its program died of signal N: the worker may have such a shell, and the wrapper is one.
+  // A shell exits with 128 + N when its program died of signal N: the worker may have such a shell,
+  // and the wrapper is one.
   const signal = SIGNAL_OF_NUMBER[code - 128];
   return signal === undefined
     ? null
-    : `${code} is the program's own code, or 128 + ${code - 128}: ${signal}. ${HINT_OF_SIGNAL[signal] ?? ""}`.trim();
+    : `${code} is the program's own code, or 128 + ${code - 128}: ${signal}. ${
+      HINT_OF_SIGNAL[signal] ?? ""
+    }`.trim();
 }
 
 function oneLine(text: string): string {

@@ -1,4 +1,7 @@
-/** Messages of frameworks whose GPU's memory was full: what was asked for, what was free, and who had the rest. Pure. */
+/**
+ * Messages of frameworks whose GPU's memory was full: what was asked for, what was free, and who
+ * had the rest. Pure.
+ */
 import { bytes } from "../../base/text/format.ts";
 
 /** CUDA's and ROCm's, of PyTorch, JAX, TensorFlow, CuPy and plain programs. */
@@ -24,8 +27,14 @@ const ASKED = [
 ];
 /** Of PyTorch 2, and of PyTorch 1. */
 const FREE = [new RegExp(`of which ${SIZE} is free`, "i"), new RegExp(`; ${SIZE} free;`, "i")];
-const TOTAL = [new RegExp(`total capacity of ${SIZE}`, "i"), new RegExp(`; ${SIZE} total capacity`, "i")];
-const OWN = [new RegExp(`this process has ${SIZE} memory in use`, "i"), new RegExp(`; ${SIZE} already allocated`, "i")];
+const TOTAL = [
+  new RegExp(`total capacity of ${SIZE}`, "i"),
+  new RegExp(`; ${SIZE} total capacity`, "i"),
+];
+const OWN = [
+  new RegExp(`this process has ${SIZE} memory in use`, "i"),
+  new RegExp(`; ${SIZE} already allocated`, "i"),
+];
 const OTHER = new RegExp(`\\bProcess (\\d+) has ${SIZE} memory in use`, "gi");
 
 /** @param line that matches GPU_MEMORY_FULL */
@@ -42,11 +51,17 @@ export function readGpuMemoryFull(line: string): GpuMemoryFull {
     free: first(FREE),
     total: first(TOTAL),
     own: first(OWN),
-    others: [...line.matchAll(OTHER)].slice(0, 8).map(([, pid, has]) => ({ pid: pid!, has: sizeText(has!) })),
+    others: [...line.matchAll(OTHER)].slice(0, 8).map(([, pid, has]) => ({
+      pid: pid!,
+      has: sizeText(has!),
+    })),
   };
 }
 
-/** "asked for 978.00 MiB, 630.00 MiB of 15.98 GiB free, pid 4123 has 10.00 GiB"; "" if the message has no figures. */
+/**
+ * "asked for 978.00 MiB, 630.00 MiB of 15.98 GiB free, pid 4123 has 10.00 GiB"; "" if the message
+ * has no figures.
+ */
 export function gpuMemoryText({ asked, free, total, own, others }: GpuMemoryFull): string {
   return [
     asked === undefined ? "" : `asked for ${asked}`,

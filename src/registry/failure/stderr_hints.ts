@@ -1,6 +1,7 @@
 /**
- * Common causes of a failed run, recognized in the last lines of its standard error, with a hint for each. Lines are
- * searched from the newest back; within a line the first matching entry is used.
+ * Common causes of a failed run, recognized in the last lines of its standard error, with a hint
+ * for each. Lines are searched from the newest back; within a line the first matching entry is
+ * used.
  */
 
 import { GPU_MEMORY_FULL, gpuMemoryText, readGpuMemoryFull } from "./gpu_memory.ts";
@@ -59,10 +60,12 @@ const CAUSES: readonly Cause[] = [
   },
   {
     pattern: /DependencyNotInstalled: (.+)/,
-    hint: ([, what]) => `The environment needs a package that is not installed: ${what!.slice(0, 200)}`,
+    hint: ([, what]) =>
+      `The environment needs a package that is not installed: ${what!.slice(0, 200)}`,
   },
   {
-    pattern: /(?:NameNotFound|NamespaceNotFound|VersionNotFound|UnregisteredEnv|DeprecatedEnv)\b:?\s*(.*)/,
+    pattern:
+      /(?:NameNotFound|NamespaceNotFound|VersionNotFound|UnregisteredEnv|DeprecatedEnv)\b:?\s*(.*)/,
     hint: ([, what]) =>
       `Gymnasium knows no such environment (${
         what!.slice(0, 200).trim() || "no name given"
@@ -70,33 +73,41 @@ const CAUSES: readonly Cause[] = [
   },
   {
     pattern: /(\S+\.so(?:\.\d+)*): cannot open shared object file/,
-    hint: ([, library]) => `The system library ${quoted(library)} is missing. Install the package that contains it.`,
+    hint: ([, library]) =>
+      `The system library ${quoted(library)} is missing. Install the package that contains it.`,
   },
   {
-    pattern: /No space left on device|ENOSPC|\[Errno 28\]|Disk quota exceeded|database or disk is full/i,
-    hint: () => "The disk is full. Free space (mosaic prune removes ended runs), then: mosaic retry RUN",
+    pattern:
+      /No space left on device|ENOSPC|\[Errno 28\]|Disk quota exceeded|database or disk is full/i,
+    hint: () =>
+      "The disk is full. Free space (mosaic prune removes ended runs), then: mosaic retry RUN",
   },
   {
     pattern: /Address already in use|EADDRINUSE|\[Errno 98\]/i,
-    hint: () => "A port that the worker wants is taken. Give each run a port of its own, or let it choose a free one.",
+    hint: () =>
+      "A port that the worker wants is taken. Give each run a port of its own, or let it choose a free one.",
   },
   {
-    pattern: /insufficient shared memory|unable to (?:open|allocate|write).*shared memory|\/dev\/shm/i,
+    pattern:
+      /insufficient shared memory|unable to (?:open|allocate|write).*shared memory|\/dev\/shm/i,
     hint: () =>
       "Shared memory (/dev/shm) is used up. Use fewer data-loading processes, or give the container more of it (--shm-size).",
   },
   {
-    pattern: /^\s*(?:numpy\.\S*)?MemoryError\b|ArrayMemoryError|std::bad_alloc|Cannot allocate memory|\[Errno 12\]/,
+    pattern:
+      /^\s*(?:numpy\.\S*)?MemoryError\b|ArrayMemoryError|std::bad_alloc|Cannot allocate memory|\[Errno 12\]/,
     hint: () =>
       "The worker was refused memory that it asked for: it asked for too much at a time, the host has no more, or a limit on its address space (ulimit -v) was reached. Use less, or run fewer workers at a time.",
   },
   {
     pattern: /Too many open files|EMFILE|\[Errno 24\]/,
-    hint: () => "The worker ran out of file descriptors. Raise the limit (ulimit -n) where the daemon is started.",
+    hint: () =>
+      "The worker ran out of file descriptors. Raise the limit (ulimit -n) where the daemon is started.",
   },
   {
     pattern: /No API key|api_key not configured|wandb: ERROR .*log ?in/i,
-    hint: () => "Weights & Biases wants a key. Put WANDB_API_KEY into the config's environment, or WANDB_MODE=offline.",
+    hint: () =>
+      "Weights & Biases wants a key. Put WANDB_API_KEY into the config's environment, or WANDB_MODE=offline.",
   },
   {
     pattern:
@@ -105,7 +116,8 @@ const CAUSES: readonly Cause[] = [
       'The worker wants a display and there is none. Render off screen (render_mode "rgb_array"), or set SDL_VIDEODRIVER=dummy or MUJOCO_GL=egl.',
   },
   {
-    pattern: /\/dev\/(?:stdout|stderr): Permission denied|Permission denied: '\/dev\/(?:stdout|stderr)'/,
+    pattern:
+      /\/dev\/(?:stdout|stderr): Permission denied|Permission denied: '\/dev\/(?:stdout|stderr)'/,
     hint: () =>
       "The worker opened /dev/stdout or /dev/stderr again, which would truncate its log. In a shell write >&1 and >&2; in a program use the open stream.",
   },
@@ -119,7 +131,9 @@ const CAUSES: readonly Cause[] = [
   {
     pattern: /(?:^|[\s:])([^\s:]+): (?:command )?not found\s*$|command not found: (\S+)/,
     hint: ([, before, after]) =>
-      `The command ${quoted(before ?? after)} is not on the worker's PATH. Install it, or give its full path.`,
+      `The command ${
+        quoted(before ?? after)
+      } is not on the worker's PATH. Install it, or give its full path.`,
   },
   {
     pattern: /^bwrap: execvp (.+): No such file or directory/,
@@ -137,7 +151,9 @@ const CAUSES: readonly Cause[] = [
   },
 ];
 
-/** A hint for the newest recognized cause in these lines (oldest first); undefined if there is none. */
+/**
+ * A hint for the newest recognized cause in these lines (oldest first); undefined if there is none.
+ */
 export function hintFromLines(lines: readonly string[]): string | undefined {
   for (let i = lines.length - 1; i >= 0; i--) {
     // A hostile line must not make a pattern slow.
@@ -151,7 +167,8 @@ export function hintFromLines(lines: readonly string[]): string | undefined {
 }
 
 /**
- * What the newest recognized cause says of a full GPU: "" if it has no figures; undefined if the cause is another.
+ * What the newest recognized cause says of a full GPU: "" if it has no figures; undefined if the
+ * cause is another.
  */
 export function gpuMemoryFrom(lines: readonly string[]): string | undefined {
   for (let i = lines.length - 1; i >= 0; i--) {
@@ -168,7 +185,10 @@ const FRAME = /^ {2}File "(.+)", line (\d+)/;
 /** Code that its user did not write and is unlikely to change. */
 const LIBRARY = /\/(?:site|dist)-packages\/|\/lib(?:64)?\/python[\d.]+\/|^</;
 
-/** The exception that ended a Python program, and its line in the program's own code; undefined without a traceback. */
+/**
+ * The exception that ended a Python program, and its line in the program's own code; undefined
+ * without a traceback.
+ */
 export function hintFromTraceback(lines: readonly string[]): string | undefined {
   for (let i = lines.length - 1; i > 0; i--) {
     const exception = lines[i]!.slice(0, 2000);

@@ -1,6 +1,7 @@
 /**
- * The host's GPU slots, who holds them, and the time that runs have held them. A slot is held by one run alone
- * (`gpu_slots.run_id`), or by several that share its card (`gpu_shares`), never by both; one transaction decides it.
+ * The host's GPU slots, who holds them, and the time that runs have held them. A slot is held by
+ * one run alone (`gpu_slots.run_id`), or by several that share its card (`gpu_shares`), never by
+ * both; one transaction decides it.
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { GpuTime, GpuUse } from "./gpu_use.ts";
@@ -47,7 +48,10 @@ const UNCOUNTED =
 const SUBMITTER = `CASE WHEN json_valid(config_json)
   THEN coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') ELSE '' END`;
 
-/** Free for a part, so that no run that has the card alone and no run that shares it are ever on one card. */
+/**
+ * Free for a part, so that no run that has the card alone and no run that shares it are ever on one
+ * card.
+ */
 export const partLeft = ({ runId, shares }: Pick<GpuSlot, "runId" | "shares">): number =>
   runId === null ? Math.max(0, 1 - shares.reduce((sum, { part }) => sum + part, 0)) : 0;
 
@@ -73,7 +77,10 @@ export class GpuRows {
     this.#sql.run("DELETE FROM gpu_use WHERE day < ?", Math.floor(now() / DAY_MS) - GPU_USE_DAYS);
   }
 
-  /** Sets the host's slots; slots held by a run stay until released. @param uuids of their devices, as far as known */
+  /**
+   * Sets the host's slots; slots held by a run stay until released. @param uuids of their devices,
+   * as far as known
+   */
   set(slots: readonly number[], uuids: ReadonlyMap<number, string> = new Map()): void {
     this.#write(() => {
       this.#sql.run("UPDATE gpu_slots SET offered = 0");
@@ -99,10 +106,14 @@ export class GpuRows {
   /** The same, with their devices' UUIDs ("" if unknown). */
   devices(): (GpuSlot & { uuid: string })[] {
     const shares = Map.groupBy(
-      this.#sql.all("SELECT slot, run_id, part, memory_mb FROM gpu_shares ORDER BY slot, counted_at, run_id"),
+      this.#sql.all(
+        "SELECT slot, run_id, part, memory_mb FROM gpu_shares ORDER BY slot, counted_at, run_id",
+      ),
       ({ slot }) => slot as number,
     );
-    return this.#sql.all("SELECT slot, uuid, run_id FROM gpu_slots ORDER BY slot").map(({ slot, uuid, run_id }) => ({
+    return this.#sql.all("SELECT slot, uuid, run_id FROM gpu_slots ORDER BY slot").map((
+      { slot, uuid, run_id },
+    ) => ({
       slot: slot as number,
       uuid: uuid as string,
       runId: run_id as string | null,
@@ -116,12 +127,17 @@ export class GpuRows {
 
   /** What a run has of cards that it shares, in the order of the slots. */
   sharesOf(runId: string): NewShare[] {
-    return this.#sql.all("SELECT slot, part, memory_mb FROM gpu_shares WHERE run_id = ? ORDER BY slot", runId).map((
+    return this.#sql.all(
+      "SELECT slot, part, memory_mb FROM gpu_shares WHERE run_id = ? ORDER BY slot",
+      runId,
+    ).map((
       { slot, part, memory_mb },
     ) => ({ slot: slot as number, part: part as number, memoryMb: memory_mb as number | null }));
   }
 
-  /** Assigns the slots to the run alone, all or none. @throws `failed_precondition` if one is taken. */
+  /**
+   * Assigns the slots to the run alone, all or none. @throws `failed_precondition` if one is taken.
+   */
   claim(runId: string, slots: readonly number[]): void {
     this.#write(() => {
       this.#requireLive(runId);
@@ -137,18 +153,25 @@ export class GpuRows {
     });
   }
 
-  /** Gives the run parts of cards, all or none. @throws `failed_precondition` if a card has not so much left */
+  /**
+   * Gives the run parts of cards, all or none. @throws `failed_precondition` if a card has not so
+   * much left
+   */
   claimShares(runId: string, shares: readonly NewShare[]): void {
     this.#write(() => {
       this.#requireLive(runId);
       for (const { slot, part, memoryMb } of shares) {
         const row = this.devices().find((its) => its.slot === slot);
-        const offered = this.#sql.get("SELECT 1 FROM gpu_slots WHERE slot = ? AND offered = 1", slot) !== undefined;
+        const offered =
+          this.#sql.get("SELECT 1 FROM gpu_slots WHERE slot = ? AND offered = 1", slot) !==
+            undefined;
         if (row === undefined || !offered || row.runId !== null) throw this.#taken(slot);
         if (!fits(part, partLeft(row))) {
           throw new MosaicError(
             "failed_precondition",
-            `GPU slot ${slot} has ${percent(partLeft(row))} left, and run ${runId} needs ${percent(part)}`,
+            `GPU slot ${slot} has ${percent(partLeft(row))} left, and run ${runId} needs ${
+              percent(part)
+            }`,
           );
         }
         this.#sql.run(
@@ -167,12 +190,17 @@ export class GpuRows {
     this.#dropUnoffered();
   }
 
-  /** Adds to a run's GPU time; `measured` and `idle` are sums over its cards since the last call. */
+  /**
+   * Adds to a run's GPU time; `measured` and `idle` are sums over its cards since the last call.
+   */
   count(runId: string, time: GpuTime): void {
     this.#write(() => this.#count(runId, time), true);
   }
 
-  /** GPU time by run since the beginning of a day (UTC), deleted runs included. @param since Unix milliseconds */
+  /**
+   * GPU time by run since the beginning of a day (UTC), deleted runs included. @param since Unix
+   * milliseconds
+   */
   use(since: number): GpuUse[] {
     const now = this.#now();
     return this.#sql.all(
@@ -194,16 +222,25 @@ export class GpuRows {
 
   #taken(slot: number): MosaicError {
     const row = this.devices().find((its) => its.slot === slot);
-    const holders = row === undefined ? [] : row.runId === null ? row.shares.map(({ runId }) => runId) : [row.runId];
+    const holders = row === undefined
+      ? []
+      : row.runId === null
+      ? row.shares.map(({ runId }) => runId)
+      : [row.runId];
     return new MosaicError(
       "failed_precondition",
       holders.length === 0
         ? `this host has no GPU slot ${slot}`
-        : `GPU slot ${slot} is ${row?.runId === null ? "shared" : "held"} by run ${holders.join(", ")}`,
+        : `GPU slot ${slot} is ${row?.runId === null ? "shared" : "held"} by run ${
+          holders.join(", ")
+        }`,
     );
   }
 
-  /** Adds the time since the last count, at most what the clock tells; a part of a card counts in part. */
+  /**
+   * Adds the time since the last count, at most what the clock tells; a part of a card counts in
+   * part.
+   */
   #count(runId: string, { measuredMs, idleMs }: GpuTime): void {
     const now = this.#now();
     this.#sql.run(

@@ -1,6 +1,6 @@
 /**
- * The lifecycle of a run as a pure function: (state, event) → next state, or an error. The registry is its only
- * caller that writes; see docs/explanation/architecture.md, invariant 1.
+ * The lifecycle of a run as a pure function: (state, event) → next state, or an error. The registry
+ * is its only caller that writes; see docs/explanation/architecture.md, invariant 1.
  */
 import { MosaicError } from "../../base/errors.ts";
 import { isEnded, type Outcome, type RunState } from "../../runs/fields/lifecycle_states.ts";
@@ -23,13 +23,17 @@ export type LifecycleEvent =
   | { type: "pause"; reason: string }
   | { type: "resume" }
   | { type: "exited_ok" }
-  /** Any failure; `reason` is from the vocabulary in docs/reference/operations.md, such as `exit_code_3`. */
+  /**
+   * Any failure; `reason` is from the vocabulary in docs/reference/operations.md, such as
+   * `exit_code_3`.
+   */
   | { type: "failed"; reason: string }
   | { type: "cancelled"; reason: string }
   /** FAULTED → INIT: the next attempt, by the restart policy or by hand. */
   | { type: "retry"; reason: string }
   /**
-   * The start was undone before the proxy registered (no free space, daemon stopped in between); the attempt is the same.
+   * The start was undone before the proxy registered (no free space, daemon stopped in between);
+   * the attempt is the same.
    */
   | { type: "requeued"; reason: string };
 
@@ -44,7 +48,12 @@ const EDGES: Record<LifecycleEvent["type"], Partial<Record<RunState, RunState>>>
   active: { READY: "EXECUTING", HANDSHAKE: "EXECUTING" },
   pause: { READY: "PAUSED", EXECUTING: "PAUSED" },
   resume: { PAUSED: "EXECUTING" },
-  exited_ok: { HANDSHAKE: "TERMINATED", READY: "TERMINATED", EXECUTING: "TERMINATED", PAUSED: "TERMINATED" },
+  exited_ok: {
+    HANDSHAKE: "TERMINATED",
+    READY: "TERMINATED",
+    EXECUTING: "TERMINATED",
+    PAUSED: "TERMINATED",
+  },
   failed: {
     INIT: "FAULTED",
     HANDSHAKE: "FAULTED",
@@ -78,19 +87,27 @@ const IDEMPOTENT: Record<LifecycleEvent["type"], readonly RunState[]> = {
 };
 
 /**
- * The effect of `event` on a run in `state`; null is a state that cannot be read, from which a run can only end.
- * @throws {MosaicError} `failed_precondition` if the transition does not exist: ended states are final except for `retry`.
+ * The effect of `event` on a run in `state`; null is a state that cannot be read, from which a run
+ * can only end.
+ * @throws {MosaicError} `failed_precondition` if the transition does not exist: ended states are
+ * final except for `retry`.
  */
 export function transition(state: RunState | null, event: LifecycleEvent): Transition {
   if (state === null) {
     const to = EDGES[event.type].EXECUTING;
     if (to !== undefined && isEnded(to)) return { to, attemptDelta: 0 };
-    throw new MosaicError("failed_precondition", `a run whose state is damaged cannot take the event "${event.type}"`);
+    throw new MosaicError(
+      "failed_precondition",
+      `a run whose state is damaged cannot take the event "${event.type}"`,
+    );
   }
   const to = EDGES[event.type][state];
   if (to !== undefined) return { to, attemptDelta: event.type === "retry" ? 1 : 0 };
   if (IDEMPOTENT[event.type].includes(state)) return { to: undefined };
-  throw new MosaicError("failed_precondition", `a run that is ${state} cannot take the event "${event.type}"`);
+  throw new MosaicError(
+    "failed_precondition",
+    `a run that is ${state} cannot take the event "${event.type}"`,
+  );
 }
 
 /** The outcome of an ended state; undefined while the run is live. */

@@ -78,7 +78,10 @@ export class LineageRows {
 
   /** What the run has read, oldest first. */
   usesOf(runId: string): UseRow[] {
-    return this.#sql.all("SELECT * FROM artifact_uses WHERE run_id = ? ORDER BY at, source_run, path", runId)
+    return this.#sql.all(
+      "SELECT * FROM artifact_uses WHERE run_id = ? ORDER BY at, source_run, path",
+      runId,
+    )
       .map(useFrom);
   }
 
@@ -91,7 +94,10 @@ export class LineageRows {
     ).map(useFrom);
   }
 
-  /** A run's file with this content, the newest, not in the trash; undefined if there is none any more. */
+  /**
+   * A run's file with this content, the newest, not in the trash; undefined if there is none any
+   * more.
+   */
   fileWith(sha256: string): { runId: string; path: string } | undefined {
     const row = this.#sql.get(
       `SELECT a.run_id, a.path FROM artifacts a JOIN runs r USING (run_id)
@@ -134,7 +140,10 @@ export class LineageRows {
     const of = name === "" ? "" : "WHERE name = ?";
     const values = name === "" ? [] : [name];
     const aliases = this.#sql.all(`SELECT * FROM artifact_aliases ${of} ORDER BY alias`, ...values);
-    return this.#sql.all(`SELECT * FROM artifact_versions ${of} ORDER BY name, version DESC`, ...values).map((row) => ({
+    return this.#sql.all(
+      `SELECT * FROM artifact_versions ${of} ORDER BY name, version DESC`,
+      ...values,
+    ).map((row) => ({
       name: String(row.name),
       version: Number(row.version),
       aliases: aliases.filter((one) => one.name === row.name && one.version === row.version)

@@ -15,7 +15,10 @@ export interface DiskUsage extends FilesUsage {
 }
 
 /** Bytes of a run's files and telemetry. */
-export function bytesOfRun(usage: Pick<DiskUsage, "byRun" | "telemetryByRun">, runId: string): number {
+export function bytesOfRun(
+  usage: Pick<DiskUsage, "byRun" | "telemetryByRun">,
+  runId: string,
+): number {
   return (usage.byRun.get(runId) ?? 0) + (usage.telemetryByRun.get(runId) ?? 0);
 }
 

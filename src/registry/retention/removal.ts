@@ -11,12 +11,18 @@ const ASIDE = ".dropped-";
 /** Run ids become parts of paths. */
 function checked(runId: string): string {
   if (!/^[0-9A-Za-z]{1,64}$/.test(runId)) {
-    throw new MosaicError("invalid_argument", `${JSON.stringify(runId.slice(0, 100))} is not a run id`);
+    throw new MosaicError(
+      "invalid_argument",
+      `${JSON.stringify(runId.slice(0, 100))} is not a run id`,
+    );
   }
   return runId;
 }
 
-/** Everything on disk that belongs to a run: its directory under each base, its config, its workers' configs. */
+/**
+ * Everything on disk that belongs to a run: its directory under each base, its config, its workers'
+ * configs.
+ */
 export function pathsOfRun(layout: Layout, runId: string): string[] {
   const id = checked(runId);
   const paths = BASE_DIRS.map((base) => layout.runDir(base, id));
@@ -32,7 +38,8 @@ export function pathsOfRun(layout: Layout, runId: string): string[] {
 
 /** Whether a file of this name in the directory of configs is the run's. */
 export function isConfigOf(runId: string, name: string): boolean {
-  return name === `config-${runId}.json` || name === `worker-${runId}.json` || name.startsWith(`worker-${runId}-`);
+  return name === `config-${runId}.json` || name === `worker-${runId}.json` ||
+    name.startsWith(`worker-${runId}-`);
 }
 
 /** Files whose sizes are read before yielding: about 2 ms. */
@@ -57,8 +64,9 @@ async function bytesBelow(directory: string, below = directory): Promise<number>
 }
 
 /**
- * Calls `found` for each entry of a directory with the bytes at and below it. Reads directories asynchronously; reads
- * sizes synchronously in chunks, which takes a tenth of the time of one promise per file.
+ * Calls `found` for each entry of a directory with the bytes at and below it. Reads directories
+ * asynchronously; reads sizes synchronously in chunks, which takes a tenth of the time of one
+ * promise per file.
  */
 export async function eachIn(
   directory: string,
@@ -89,7 +97,10 @@ function sizeOf(path: string): number {
  * Removes a run's files. Missing files are no error, so it can be repeated after a crash.
  * @throws MosaicError `unavailable` naming the path that could not be removed.
  */
-export async function removeRunFiles(layout: Layout, runId: string): Promise<{ freedBytes: number }> {
+export async function removeRunFiles(
+  layout: Layout,
+  runId: string,
+): Promise<{ freedBytes: number }> {
   let freedBytes = 0;
   for (const path of pathsOfRun(layout, runId)) freedBytes += await removeAt(path);
   return { freedBytes };
@@ -102,9 +113,12 @@ async function removeAt(path: string): Promise<number> {
     return bytes;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return bytes;
-    if (!(error instanceof Deno.errors.PermissionDenied) || infoOf(path)?.uid === 0) throw notRemoved(path, error);
+    if (!(error instanceof Deno.errors.PermissionDenied) || infoOf(path)?.uid === 0) {
+      throw notRemoved(path, error);
+    }
   }
-  // A worker may have removed the write permission of its own directories. Of root's, no permission can be missing.
+  // A worker may have removed the write permission of its own directories. Of root's, no permission
+  // can be missing.
   try {
     await makeRemovable(path, path);
     await removeTree(path);
@@ -121,16 +135,27 @@ function notRemoved(path: string, error: unknown): MosaicError {
   });
 }
 
-/** Directories to remove when a run has succeeded or was cancelled. A failed run keeps all for its next attempt. */
-export function droppedDirectories(artifacts: { dropCheckpoints: boolean; persistLogs: boolean }): string[] {
-  return [...(artifacts.dropCheckpoints ? ["checkpoints"] : []), ...(artifacts.persistLogs ? [] : ["logs"])];
+/**
+ * Directories to remove when a run has succeeded or was cancelled. A failed run keeps all for its
+ * next attempt.
+ */
+export function droppedDirectories(
+  artifacts: { dropCheckpoints: boolean; persistLogs: boolean },
+): string[] {
+  return [
+    ...(artifacts.dropCheckpoints ? ["checkpoints"] : []),
+    ...(artifacts.persistLogs ? [] : ["logs"]),
+  ];
 }
 
 /**
- * Removes these directories of a run. Call it when everything is stored, in the same turn as the check that no other attempt
- * has begun.
+ * Removes these directories of a run. Call it when everything is stored, in the same turn as the
+ * check that no other attempt has begun.
  */
-export async function removeDropped(runDirectory: string, unkept: readonly string[]): Promise<{ freedBytes: number }> {
+export async function removeDropped(
+  runDirectory: string,
+  unkept: readonly string[],
+): Promise<{ freedBytes: number }> {
   for (const name of unkept) renameForRemoval(runDirectory, name);
   let freedBytes = 0;
   // Including directories left by a daemon that died while it removed them.
@@ -140,7 +165,10 @@ export async function removeDropped(runDirectory: string, unkept: readonly strin
   return { freedBytes };
 }
 
-/** Atomic, so that the next attempt can create a directory of that name while the old one is removed. */
+/**
+ * Atomic, so that the next attempt can create a directory of that name while the old one is
+ * removed.
+ */
 function renameForRemoval(runDirectory: string, name: string): void {
   try {
     renameFile(`${runDirectory}/${name}`, `${runDirectory}/${ASIDE}${crypto.randomUUID()}`);
@@ -149,7 +177,11 @@ function renameForRemoval(runDirectory: string, name: string): void {
   }
 }
 
-/** Whether `removeDropped` removes this path, given as the worker wrote it: a relative one is below its working directory, not the run's. */
+/**
+ * Whether `removeDropped` removes this path, given as the worker wrote it: a relative one is below
+ * its working directory, not the run's.
+ */
 export function isDropped(runDirectory: string, path: string): boolean {
-  return path.startsWith("/") && relativeWithin(runDirectory, path)?.startsWith("checkpoints/") === true;
+  return path.startsWith("/") &&
+    relativeWithin(runDirectory, path)?.startsWith("checkpoints/") === true;
 }

@@ -1,4 +1,7 @@
-/** Chooses ended runs to delete, by count, age and size. Pure; used by `mosaic prune` and the daemon's retention. */
+/**
+ * Chooses ended runs to delete, by count, age and size. Pure; used by `mosaic prune` and the
+ * daemon's retention.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import { isEnded, type RunState } from "../lifecycle/lifecycle.ts";
 
@@ -13,7 +16,9 @@ export interface RetentionPolicy {
   keepLast?: number;
   /** Delete runs that ended more than this many milliseconds ago. */
   olderThanMs?: number;
-  /** Delete the oldest runs until the files and telemetry of the rest use at most this many bytes. */
+  /**
+   * Delete the oldest runs until the files and telemetry of the rest use at most this many bytes.
+   */
   maxBytes?: number;
   /** Delete the oldest runs until the telemetry database uses at most this many bytes. */
   maxTelemetryBytes?: number;
@@ -43,8 +48,9 @@ function endOf(run: PrunableRun): number {
 }
 
 /**
- * The runs to delete: those in the trash before all others, and then oldest first. Never chosen: live runs, runs with a damaged row (their end cannot be trusted), and the
- * newest `keepLast` ended ones. They count towards `maxBytes`, so that limit may not be reached.
+ * The runs to delete: those in the trash before all others, and then oldest first. Never chosen:
+ * live runs, runs with a damaged row (their end cannot be trusted), and the newest `keepLast` ended
+ * ones. They count towards `maxBytes`, so that limit may not be reached.
  * @throws MosaicError `invalid_argument` for an empty policy or a negative value.
  */
 export function chooseRunsToPrune<R extends PrunableRun>(
@@ -72,13 +78,20 @@ export function chooseRunsToPrune<R extends PrunableRun>(
   return chosen;
 }
 
-/** Those that the policy may delete: the trash, longest there first, then the others, oldest first. */
-export function deletableRuns<R extends PrunableRun>(runs: readonly R[], { keepLast = 0 }: RetentionPolicy): R[] {
+/**
+ * Those that the policy may delete: the trash, longest there first, then the others, oldest first.
+ */
+export function deletableRuns<R extends PrunableRun>(
+  runs: readonly R[],
+  { keepLast = 0 }: RetentionPolicy,
+): R[] {
   const deletable = runs.filter((run) => isEnded(run.state) && run.damaged.length === 0);
   const newestFirst = deletable.filter(({ deletedAt }) => deletedAt === null).sort((a, b) =>
     endOf(b) - endOf(a) || (a.runId < b.runId ? 1 : -1)
   );
-  const trash = deletable.filter(({ deletedAt }) => deletedAt !== null).sort((a, b) => a.deletedAt! - b.deletedAt!);
+  const trash = deletable.filter(({ deletedAt }) => deletedAt !== null).sort((a, b) =>
+    a.deletedAt! - b.deletedAt!
+  );
   return [...trash, ...newestFirst.slice(keepLast).reverse()];
 }
 
@@ -91,7 +104,10 @@ function checkPolicy(policy: RetentionPolicy): void {
   }
   for (const [name, value] of given) {
     if (!Number.isFinite(value) || value < 0 || (name === "keepLast" && !Number.isInteger(value))) {
-      throw new MosaicError("invalid_argument", `${name} must be a number that is not negative; it is ${value}`);
+      throw new MosaicError(
+        "invalid_argument",
+        `${name} must be a number that is not negative; it is ${value}`,
+      );
     }
   }
 }

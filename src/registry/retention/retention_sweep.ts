@@ -3,7 +3,12 @@ import { messageOf } from "../../base/errors.ts";
 import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../registry.ts";
-import { chooseRunsToPrune, deletableRuns, type PrunableRun, type RetentionPolicy } from "./retention.ts";
+import {
+  chooseRunsToPrune,
+  deletableRuns,
+  type PrunableRun,
+  type RetentionPolicy,
+} from "./retention.ts";
 import { bytesOfRun, type DiskUsage } from "./disk_usage.ts";
 
 export interface SweepOptions {
@@ -11,7 +16,10 @@ export interface SweepOptions {
   policy: RetentionPolicy;
   /** Called only for a policy with a size: reads the sizes of all files. */
   diskUsage: () => Promise<Pick<DiskUsage, "byRun" | "telemetryByRun">>;
-  /** Current size of the telemetry database; called only for a policy that limits it, before each deletion. */
+  /**
+   * Current size of the telemetry database; called only for a policy that limits it, before each
+   * deletion.
+   */
   telemetryBytes: () => number;
   /** Removes an ended run: rows, telemetry, files. */
   deleteRun: (runId: string) => Promise<{ freedBytes: number }>;
@@ -20,7 +28,9 @@ export interface SweepOptions {
 }
 
 /** One pass. Failed deletions are logged and tried again by the next pass. */
-export async function sweep(options: SweepOptions): Promise<{ deleted: string[]; freedBytes: number }> {
+export async function sweep(
+  options: SweepOptions,
+): Promise<{ deleted: string[]; freedBytes: number }> {
   const { registry, policy, log } = options;
   const runs: PrunableRun[] = [];
   const states = policy.maxBytes === undefined ? ENDED_STATES : undefined;
@@ -46,7 +56,10 @@ export async function sweep(options: SweepOptions): Promise<{ deleted: string[];
       deleted.push(runId);
       log.info({ run_id: runId, because }, "run deleted by the retention policy");
     } catch (error) {
-      log.warn({ run_id: runId, error: messageOf(error) }, "run could not be deleted by the retention policy");
+      log.warn(
+        { run_id: runId, error: messageOf(error) },
+        "run could not be deleted by the retention policy",
+      );
     }
   };
   for (const { run, because } of chooseRunsToPrune(runs, policy, (options.now ?? Date.now)())) {
@@ -60,7 +73,10 @@ export async function sweep(options: SweepOptions): Promise<{ deleted: string[];
   return { deleted, freedBytes };
 }
 
-/** Empties the trash, longest there first, until there is enough space on the disk or nothing is left. */
+/**
+ * Empties the trash, longest there first, until there is enough space on the disk or nothing is
+ * left.
+ */
 export async function emptyForSpace(
   { registry, deleteRun, hasSpace, log }: Pick<SweepOptions, "deleteRun" | "log"> & {
     registry: Pick<Registry, "list" | "count">;
@@ -79,9 +95,15 @@ export async function emptyForSpace(
     if (hasSpace()) return;
     try {
       await deleteRun(runId);
-      log.info({ run_id: runId, because: "disk" }, "run removed from the trash, because the disk is nearly full");
+      log.info(
+        { run_id: runId, because: "disk" },
+        "run removed from the trash, because the disk is nearly full",
+      );
     } catch (error) {
-      log.warn({ run_id: runId, error: messageOf(error) }, "run could not be removed from the trash");
+      log.warn(
+        { run_id: runId, error: messageOf(error) },
+        "run could not be removed from the trash",
+      );
     }
   }
 }

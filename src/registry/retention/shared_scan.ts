@@ -1,4 +1,6 @@
-/** A costly scan whose result concurrent callers share: one scan at a time, and results are cached. */
+/**
+ * A costly scan whose result concurrent callers share: one scan at a time, and results are cached.
+ */
 
 /** A result is cached for this many times the scan time. */
 const REST = 10;
@@ -19,9 +21,14 @@ export class SharedScan<T> {
     this.#now = now;
   }
 
-  /** The cached result, or that of the current or a new scan. An error is reported to all waiting callers and not cached. */
+  /**
+   * The cached result, or that of the current or a new scan. An error is reported to all waiting
+   * callers and not cached.
+   */
   get(): Promise<T> {
-    if (this.#last !== undefined && this.#now() < this.#last.until) return Promise.resolve(this.#last.found);
+    if (this.#last !== undefined && this.#now() < this.#last.until) {
+      return Promise.resolve(this.#last.found);
+    }
     if (this.#under !== undefined) return this.#under;
     const begun = this.#now();
     const scan = this.#scan().then((found) => {

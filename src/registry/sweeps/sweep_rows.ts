@@ -30,7 +30,10 @@ export interface SweepRow {
   sweepId: string;
   name: string;
   state: SweepState;
-  /** Read when it is asked for: it may have megabytes, and lists and passes need it once for each sweep. */
+  /**
+   * Read when it is asked for: it may have megabytes, and lists and passes need it once for each
+   * sweep.
+   */
   readonly specJson: string;
   /** Who began it, as `submitter` of a run. */
   submitter: string;
@@ -66,7 +69,10 @@ export interface SweepReport {
   trial: number;
   rung: number;
   step: number;
-  /** The metric's value at the rung, NaN if it is not finite; the mean and the best of all values up to it. */
+  /**
+   * The metric's value at the rung, NaN if it is not finite; the mean and the best of all values up
+   * to it.
+   */
   value: number;
   mean: number;
   best: number;
@@ -82,7 +88,8 @@ export interface SweepReport {
 /** Of the column `stops`. */
 const [GOES_ON, STOPS, HOLDS] = [0, 1, 2];
 
-const SELECT_SWEEP = "SELECT sweep_id, name, state, submitter, next_trial, created_at, updated_at FROM sweeps";
+const SELECT_SWEEP =
+  "SELECT sweep_id, name, state, submitter, next_trial, created_at, updated_at FROM sweeps";
 
 const SELECT_TRIALS =
   `SELECT t.trial, t.run_id, t.refusal, r.state, r.name, r.reason, r.attempt, r.started_at, r.finished_at
@@ -101,17 +108,27 @@ export class SweepRows {
     this.#now = now;
   }
 
-  /** @throws `already_exists` for a name that another sweep has; the sweep of the same id is returned as it is */
+  /**
+   * @throws `already_exists` for a name that another sweep has; the sweep of the same id is
+   * returned as it is
+   */
   insert(
-    { sweepId, name, specJson, submitter }: Pick<SweepRow, "sweepId" | "name" | "specJson" | "submitter">,
+    { sweepId, name, specJson, submitter }: Pick<
+      SweepRow,
+      "sweepId" | "name" | "specJson" | "submitter"
+    >,
   ): SweepRow {
     return this.#write(() => {
       const known = this.get(sweepId);
       if (known !== undefined) return known;
       if (this.#sql.get("SELECT 1 FROM sweeps WHERE name = ?", name) !== undefined) {
-        throw new MosaicError("already_exists", `there is a sweep ${JSON.stringify(name)} already`, {
-          hint: `Give another --name, or add trials to it: mosaic sweep extend ${name}`,
-        });
+        throw new MosaicError(
+          "already_exists",
+          `there is a sweep ${JSON.stringify(name)} already`,
+          {
+            hint: `Give another --name, or add trials to it: mosaic sweep extend ${name}`,
+          },
+        );
       }
       const now = this.#now();
       this.#sql.run(
@@ -135,14 +152,21 @@ export class SweepRows {
   resolve(ref: string): SweepRow {
     const row = ref === "@last"
       ? this.#sql.get(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT 1`)
-      : this.#sql.get(`${SELECT_SWEEP} WHERE name = ?1 OR sweep_id = ?1 ORDER BY name = ?1 DESC LIMIT 1`, ref);
+      : this.#sql.get(
+        `${SELECT_SWEEP} WHERE name = ?1 OR sweep_id = ?1 ORDER BY name = ?1 DESC LIMIT 1`,
+        ref,
+      );
     if (row !== undefined) return this.#sweepFrom(row);
     if (ref === "@last") throw new MosaicError("not_found", "there is no sweep yet");
     const newest = this.#sql.all("SELECT name FROM sweeps ORDER BY created_at DESC LIMIT 1000");
     const names = newest.map(({ name }) => name as string);
-    throw new MosaicError("not_found", `there is no sweep ${JSON.stringify(ref)}.${didYouMean(ref, names)}`, {
-      hint: "All sweeps: mosaic sweep list",
-    });
+    throw new MosaicError(
+      "not_found",
+      `there is no sweep ${JSON.stringify(ref)}.${didYouMean(ref, names)}`,
+      {
+        hint: "All sweeps: mosaic sweep list",
+      },
+    );
   }
 
   count(): number {
@@ -159,9 +183,8 @@ export class SweepRows {
 
   /** Newest first. */
   list(limit: number): SweepRow[] {
-    return this.#sql.all(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT ?`, limit).map((row) =>
-      this.#sweepFrom(row)
-    );
+    return this.#sql.all(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT ?`, limit)
+      .map((row) => this.#sweepFrom(row));
   }
 
   /** Sweeps for which a daemon has something to do, oldest first. */
@@ -187,14 +210,20 @@ export class SweepRows {
     this.#write(() => this.#sql.run("DELETE FROM sweeps WHERE sweep_id = ?", sweepId));
   }
 
-  /** Within the transaction that inserts its run. @throws if it is not the sweep's next trial: then nothing is written */
+  /**
+   * Within the transaction that inserts its run. @throws if it is not the sweep's next trial: then
+   * nothing is written
+   */
   enterTrial({ sweepId, trial }: TrialOf, runId: string | null, refusal: string | null): void {
     const { changes } = this.#sql.run(
       "UPDATE sweeps SET next_trial = next_trial + 1, updated_at = ? WHERE sweep_id = ? AND next_trial = ?",
       ...[this.#now(), sweepId, trial],
     );
     if (changes === 0) {
-      throw new MosaicError("failed_precondition", `trial ${trial} of sweep ${sweepId} is made already`);
+      throw new MosaicError(
+        "failed_precondition",
+        `trial ${trial} of sweep ${sweepId} is made already`,
+      );
     }
     this.#sql.run("INSERT INTO sweep_trials VALUES (?, ?, ?, ?)", sweepId, trial, runId, refusal);
   }
@@ -204,7 +233,10 @@ export class SweepRows {
     this.#write(() => this.enterTrial(of, null, refusal));
   }
 
-  /** Trials whose runs live, of all sweeps. Its cost is that of the live runs, not that of the sweeps. */
+  /**
+   * Trials whose runs live, of all sweeps. Its cost is that of the live runs, not that of the
+   * sweeps.
+   */
   live(): (TrialOf & { runId: string; state: RunState })[] {
     return this.#sql.all(
       `SELECT t.sweep_id, t.trial, r.run_id, r.state FROM runs r CROSS JOIN sweep_trials t INDEXED BY sweep_trials_by_run
@@ -220,7 +252,9 @@ export class SweepRows {
 
   trialOf(runId: string): TrialOf | undefined {
     const row = this.#sql.get("SELECT sweep_id, trial FROM sweep_trials WHERE run_id = ?", runId);
-    return row === undefined ? undefined : { sweepId: row.sweep_id as string, trial: row.trial as number };
+    return row === undefined
+      ? undefined
+      : { sweepId: row.sweep_id as string, trial: row.trial as number };
   }
 
   /** In order of their numbers. */
@@ -241,7 +275,10 @@ export class SweepRows {
     }));
   }
 
-  /** How many trials there are in each state; `refused` and `deleted` are those without a run, `pruned` those stopped early. */
+  /**
+   * How many trials there are in each state; `refused` and `deleted` are those without a run,
+   * `pruned` those stopped early.
+   */
   counts(sweepId: string): Record<string, number> {
     const rows = this.#sql.all(
       `SELECT CASE WHEN t.run_id IS NULL THEN 'refused' WHEN r.run_id IS NULL THEN 'deleted'
@@ -265,19 +302,20 @@ export class SweepRows {
 
   /** In the order in which they were decided. */
   reports(sweepId: string): SweepReport[] {
-    return this.#sql.all("SELECT * FROM sweep_reports WHERE sweep_id = ? ORDER BY seq", sweepId).map((row) => ({
-      trial: row.trial as number,
-      rung: row.rung as number,
-      step: row.step as number,
-      value: (row.value ?? NaN) as number,
-      mean: (row.mean ?? NaN) as number,
-      best: (row.best ?? NaN) as number,
-      stops: row.stops === STOPS,
-      holds: row.stops === HOLDS,
-      reason: row.reason as string,
-      attempt: row.attempt as number,
-      at: row.at as number,
-    }));
+    return this.#sql.all("SELECT * FROM sweep_reports WHERE sweep_id = ? ORDER BY seq", sweepId)
+      .map((row) => ({
+        trial: row.trial as number,
+        rung: row.rung as number,
+        step: row.step as number,
+        value: (row.value ?? NaN) as number,
+        mean: (row.mean ?? NaN) as number,
+        best: (row.best ?? NaN) as number,
+        stops: row.stops === STOPS,
+        holds: row.stops === HOLDS,
+        reason: row.reason as string,
+        attempt: row.attempt as number,
+        at: row.at as number,
+      }));
   }
 
   /** Reports of one trial, each with its event. Committed before the trial is stopped. */
@@ -292,9 +330,11 @@ export class SweepRows {
         sweepId,
       ) as { n: number };
       for (
-        const [i, { trial, rung, step, value, mean, best, stops, holds, reason, attempt, at }] of reports.entries()
+        const [i, { trial, rung, step, value, mean, best, stops, holds, reason, attempt, at }]
+          of reports.entries()
       ) {
-        // A value that is not finite has no place in the database's numbers: it is the worst there is.
+        // A value that is not finite has no place in the database's numbers: it is the worst there
+        // is.
         const finite = [value, mean, best].map((x) => Number.isFinite(x) ? x : null);
         this.#sql.run(
           "INSERT INTO sweep_reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -311,14 +351,25 @@ export class SweepRows {
             Math.trunc(at),
           ],
         );
-        this.#addEvent(runId, "rung", { sweep: name, trial, rung, step, value: finite[0], stops, holds, reason });
+        this.#addEvent(runId, "rung", {
+          sweep: name,
+          trial,
+          rung,
+          step,
+          value: finite[0],
+          stops,
+          holds,
+          reason,
+        });
       }
     });
   }
 
   #sweepFrom(row: SqlRow): SweepRow {
     const sweepId = row.sweep_id as string;
-    const specOf = () => this.#sql.get("SELECT spec_json FROM sweeps WHERE sweep_id = ?", sweepId)!.spec_json as string;
+    const specOf = () =>
+      this.#sql.get("SELECT spec_json FROM sweeps WHERE sweep_id = ?", sweepId)!
+        .spec_json as string;
     return {
       sweepId,
       name: row.name as string,

@@ -1,13 +1,13 @@
 /**
- * Who may call what. A method that is not in this table is refused, and a test compares the table with everything that is
- * served.
+ * Who may call what. A method that is not in this table is refused, and a test compares the table
+ * with everything that is served.
  * - `open`: anybody who can connect (probes)
  * - `read`: read everything except the secrets in configs
  * - `submit`: also submit runs
  * - `operate`: also pause, throttle, cancel, retry and reset any run
  * - `admin`: everything
- * `session` returns the run of a request that the run's own session token may make: the token publishes for that run and
- * nothing else. `worker`: the token of its worker may make it, too.
+ * `session` returns the run of a request that the run's own session token may make: the token
+ * publishes for that run and nothing else. `worker`: the token of its worker may make it, too.
  */
 import type { DescMethod } from "@bufbuild/protobuf";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
@@ -30,8 +30,15 @@ const READ: Rule = { needs: "read" };
 const SUBMIT: Rule = { needs: "submit" };
 const OPERATE: Rule = { needs: "operate" };
 const ADMIN: Rule = { needs: "admin" };
-const OWN_RUN: Rule = { needs: "admin", worker: true, session: (message) => (message as { runId: string }).runId };
-/** A proxy reports how far the journal is stored and how the worker ended: the worker itself must not. */
+const OWN_RUN: Rule = {
+  needs: "admin",
+  worker: true,
+  session: (message) => (message as { runId: string }).runId,
+};
+/**
+ * A proxy reports how far the journal is stored and how the worker ended: the worker itself must
+ * not.
+ */
 const OWN_CONTROL: Rule = { ...OWN_RUN, needs: "operate" };
 const OWN_DELIVERY: Rule = {
   needs: "admin",
@@ -42,7 +49,10 @@ const OWN_DELIVERY: Rule = {
 };
 
 /** Only for the proxy: the worker finds the checkpoint on its host, and does not say what it is. */
-const OWN_ATTEMPT: Rule = { needs: "admin", session: (message) => (message as { runId: string }).runId };
+const OWN_ATTEMPT: Rule = {
+  needs: "admin",
+  session: (message) => (message as { runId: string }).runId,
+};
 
 const trainer = TrainerService.method;
 const mosaic = Mosaic.method;

@@ -1,6 +1,6 @@
 /**
- * Decides for each call and each message whether its sender is authorized: by the table, the tokens, the runs' session
- * tokens.
+ * Decides for each call and each message whether its sender is authorized: by the table, the
+ * tokens, the runs' session tokens.
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
@@ -19,16 +19,22 @@ export interface Gatekeeper {
    * Checks a credential by the headers alone, so that nothing of a stranger's message is read.
    * @param path `/package.Service/Method`
    * @param token the text after "Bearer "; "" without a credential
-   * @throws MosaicError `unauthenticated` without a valid credential, `permission_denied` if it does not suffice
+   * @throws MosaicError `unauthenticated` without a valid credential, `permission_denied` if it
+   * does not suffice
    */
   enter(path: string, token: string): Principal;
-  /** Whose credential it is, for the audit log: a token's name, `run ID` for a session, or "nobody". */
+  /**
+   * Whose credential it is, for the audit log: a token's name, `run ID` for a session, or "nobody".
+   */
   nameOf(token: string): string;
   /**
-   * Checks each message of the call. @throws MosaicError `permission_denied` for a run that the credential does not cover
+   * Checks each message of the call. @throws MosaicError `permission_denied` for a run that the
+   * credential does not cover
    */
   admit(principal: Principal, path: string, message: unknown): void;
-  /** For requests outside of the table that act for a run, as its worker does. @throws as `enter` */
+  /**
+   * For requests outside of the table that act for a run, as its worker does. @throws as `enter`
+   */
   requireOwnRun(runId: string, token: string): void;
 }
 
@@ -61,13 +67,16 @@ export function gatekeeper(
       }
       const session = rule.session === undefined || token === "" ? undefined : sessions.of(token);
       if (session === undefined && rule.session !== undefined) refuseStale(runs, token);
-      if (session === undefined || (session.ofWorker && rule.worker !== true)) throw unauthenticated(token === "");
+      if (session === undefined || (session.ofWorker && rule.worker !== true)) {
+        throw unauthenticated(token === "");
+      }
       return { type: "session", runId: session.runId };
     },
 
     nameOf(token) {
       const session = token === "" ? undefined : sessions.of(token);
-      return tokens.holderOf(token)?.name ?? (session === undefined ? "nobody" : `run ${session.runId}`);
+      return tokens.holderOf(token)?.name ??
+        (session === undefined ? "nobody" : `run ${session.runId}`);
     },
 
     admit(principal, path, message) {
@@ -76,7 +85,10 @@ export function gatekeeper(
       const runId = ruleOf(path)!.session!(message);
       // A message without a run belongs to the run named before.
       if (runId === undefined || runId === principal.runId) return;
-      throw new MosaicError("permission_denied", `the session token of run ${principal.runId} is for that run only`);
+      throw new MosaicError(
+        "permission_denied",
+        `the session token of run ${principal.runId} is for that run only`,
+      );
     },
 
     requireOwnRun(runId, token) {
@@ -89,15 +101,20 @@ export function gatekeeper(
 }
 
 /**
- * For a token that may change only what it has submitted. A call that names neither a run nor a sweep is refused, so that a new
- * method is closed to such tokens until it names one. @throws MosaicError `permission_denied`
+ * For a token that may change only what it has submitted. A call that names neither a run nor a
+ * sweep is refused, so that a new method is closed to such tokens until it names one. @throws
+ * MosaicError `permission_denied`
  */
 function requireOwn({ name }: Holder, path: string, message: unknown, owners: Owners): void {
   const needs = ruleOf(path)!.needs;
   if (needs === "open" || needs === "read" || needs === "submit") return;
   const { run, runId, sweep } = message as { run?: string; runId?: string; sweep?: string };
   const ref = run ?? runId;
-  const owner = ref !== undefined ? owners.ofRun(ref) : sweep !== undefined ? owners.ofSweep(sweep) : undefined;
+  const owner = ref !== undefined
+    ? owners.ofRun(ref)
+    : sweep !== undefined
+    ? owners.ofSweep(sweep)
+    : undefined;
   if (owner !== name) throw notOwn(name, ref === undefined ? "sweep" : "run", owner);
 }
 
@@ -108,7 +125,10 @@ interface Session {
   token: string;
 }
 
-/** The tokens of the runs that have processes, by their hashes: the time of a search reveals nothing about a token. */
+/**
+ * The tokens of the runs that have processes, by their hashes: the time of a search reveals nothing
+ * about a token.
+ */
 class Sessions {
   readonly #runs: Pick<RunReader, "get" | "sessionTokens">;
   #byHash = new Map<string, Session>();
@@ -120,17 +140,22 @@ class Sessions {
   of(token: string): Session | undefined {
     const hash = tokenHash(token);
     const known = this.#byHash.get(hash);
-    if (known !== undefined && sameToken(this.#runs.get(known.runId)?.sessionToken ?? "", known.token)) return known;
+    if (
+      known !== undefined && sameToken(this.#runs.get(known.runId)?.sessionToken ?? "", known.token)
+    ) return known;
     this.#list();
     return this.#byHash.get(hash);
   }
 
   #list(): void {
-    const before = new Map([...this.#byHash].map(([hash, session]) => [`${session.ofWorker} ${session.token}`, hash]));
+    const before = new Map(
+      [...this.#byHash].map(([hash, session]) => [`${session.ofWorker} ${session.token}`, hash]),
+    );
     this.#byHash = new Map();
     for (const { runId, token } of this.#runs.sessionTokens()) {
       for (const ofWorker of [false, true]) {
-        const hash = before.get(`${ofWorker} ${token}`) ?? tokenHash(ofWorker ? workerToken(token) : token);
+        const hash = before.get(`${ofWorker} ${token}`) ??
+          tokenHash(ofWorker ? workerToken(token) : token);
         this.#byHash.set(hash, { runId, ofWorker, token });
       }
     }
@@ -138,8 +163,8 @@ class Sessions {
 }
 
 /**
- * Distinguished from a mistyped or rotated token: a proxy whose attempt is over ends its worker. @throws
- * `failed_precondition`
+ * Distinguished from a mistyped or rotated token: a proxy whose attempt is over ends its worker.
+ * @throws `failed_precondition`
  */
 function refuseStale(runs: Pick<RunReader, "pastAttempt">, token: string): void {
   const past = token === "" ? undefined : runs.pastAttempt(token);

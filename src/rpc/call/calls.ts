@@ -1,6 +1,6 @@
 /**
- * The beginning and end of every call, over each protocol: checks its caller, its messages and the bounds on streams, ends it
- * early if necessary, and records its result.
+ * The beginning and end of every call, over each protocol: checks its caller, its messages and the
+ * bounds on streams, ends it early if necessary, and records its result.
  */
 import {
   create,
@@ -36,7 +36,9 @@ export interface CallContext {
   /** Decides who may call; without one, anybody who can connect. */
   gatekeeper?: Gatekeeper;
   audit?: Audit | undefined;
-  /** The id of the run that a request names, for the audit log: a name may be another run's later. */
+  /**
+   * The id of the run that a request names, for the audit log: a name may be another run's later.
+   */
   runIdOf: (run: string) => string;
   /** How calls ended, by `package.Service/Method CODE`. */
   calls: Counts;
@@ -53,7 +55,10 @@ const ANYBODY: Principal = { type: "anybody" };
 const OWNER = { type: "role", role: "admin", name: "owner" } as const satisfies Principal;
 const AGAIN = "Try again when it runs.";
 
-/** A proxy's call. Proxies are counted separately: there is one per run, and viewers must not use up its place. */
+/**
+ * A proxy's call. Proxies are counted separately: there is one per run, and viewers must not use up
+ * its place.
+ */
 export function isIngest(method: DescMethod): boolean {
   return method.parent.typeName === Ingest.typeName;
 }
@@ -64,8 +69,8 @@ export function bearerOf(authorization: string | undefined): string {
 }
 
 /**
- * Checks the caller by the call's headers, before its message is read. A credential shows what the caller wants; a uid does
- * not. @throws MosaicError `unauthenticated`, `permission_denied`
+ * Checks the caller by the call's headers, before its message is read. A credential shows what the
+ * caller wants; a uid does not. @throws MosaicError `unauthenticated`, `permission_denied`
  */
 export function principalOf(
   context: CallContext,
@@ -89,10 +94,13 @@ export function principalOf(
 }
 
 /**
- * Tells whose a run is that a caller submits: a token's name, or "uid:N"; "" if neither is known. A caller on the daemon's own
- * socket, or with a certificate, counts as the daemon's user. Call it while the process may still read its uid.
+ * Tells whose a run is that a caller submits: a token's name, or "uid:N"; "" if neither is known. A
+ * caller on the daemon's own socket, or with a certificate, counts as the daemon's user. Call it
+ * while the process may still read its uid.
  */
-export function submitters(own: number | null = Deno.uid()): (caller: Pick<Caller, "principal" | "peer">) => string {
+export function submitters(
+  own: number | null = Deno.uid(),
+): (caller: Pick<Caller, "principal" | "peer">) => string {
   return ({ principal, peer }) => {
     if (principal.type === "role" && principal !== OWNER) return principal.name;
     const uid = peer.uid ?? (peer.owner ? own : null);
@@ -100,7 +108,10 @@ export function submitters(own: number | null = Deno.uid()): (caller: Pick<Calle
   };
 }
 
-function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" | "address" | "uid"> {
+function actionOf(
+  path: string,
+  { name, uid }: Peer,
+): Pick<AuditEntry, "action" | "address" | "uid"> {
   // Without the package.
   return { action: path.replace(/^.*\./, ""), address: name, uid };
 }
@@ -111,15 +122,27 @@ function changesSomething(path: string): boolean {
 }
 
 /**
- * Writes a call that could change something to the audit log. Workers make many calls: only their refused ones are written.
+ * Writes a call that could change something to the audit log. Workers make many calls: only their
+ * refused ones are written.
  */
-function writeAudit({ audit }: CallContext, caller: Caller, outcome: string, message?: string): void {
+function writeAudit(
+  { audit }: CallContext,
+  caller: Caller,
+  outcome: string,
+  message?: string,
+): void {
   const { path, peer, principal, run } = caller;
   const rule = ruleOf(path);
   if (audit === undefined || rule === undefined || !changesSomething(path)) return;
   if (principal.type === "session") {
     if (outcome !== "permission_denied") return;
-    return audit.refused({ who: `run ${principal.runId}`, ...actionOf(path, peer), run, outcome, message });
+    return audit.refused({
+      who: `run ${principal.runId}`,
+      ...actionOf(path, peer),
+      run,
+      outcome,
+      message,
+    });
   }
   // Records that runs publish are in their telemetry.
   if (rule.session !== undefined) return;
@@ -138,7 +161,8 @@ export class ServerCall {
   readonly #context: CallContext;
   readonly #method: DescMethod;
   readonly #abort = new AbortController();
-  readonly #stop = () => this.end(new MosaicError("unavailable", "the daemon is stopping", { hint: AGAIN }));
+  readonly #stop = () =>
+    this.end(new MosaicError("unavailable", "the daemon is stopping", { hint: AGAIN }));
   readonly #deadlines: ReturnType<typeof setTimeout>[] = [];
   #place: StreamPlace | undefined;
 
@@ -186,8 +210,8 @@ export class ServerCall {
   }
 
   /**
-   * Checks the caller, and counts the stream. @throws MosaicError if the caller may not make this call, or too many streams
-   * are open
+   * Checks the caller, and counts the stream. @throws MosaicError if the caller may not make this
+   * call, or too many streams are open
    */
   enter(): void {
     const { caller } = this;
@@ -200,17 +224,22 @@ export class ServerCall {
   }
 
   /**
-   * Decodes and checks one of its messages. @throws MosaicError `resource_exhausted` if it is too large, `invalid_argument` if
-   * it cannot be decoded or a field is beyond its bound, `permission_denied` if the caller may not send it
+   * Decodes and checks one of its messages. @throws MosaicError `resource_exhausted` if it is too
+   * large, `invalid_argument` if it cannot be decoded or a field is beyond its bound,
+   * `permission_denied` if the caller may not send it
    */
   message(bytes: Uint8Array, decoded = decode): MessageShape<DescMessage> {
-    if (!isIngest(this.#method)) requireSize(this.#method, bytes.length, this.#context.maxMessageBytes);
+    if (!isIngest(this.#method)) {
+      requireSize(this.#method, bytes.length, this.#context.maxMessageBytes);
+    }
     const message = decoded(this.#method.input, bytes);
     requireBounds(this.#method.input, message);
     const { runId, run } = message as { runId?: unknown; run?: unknown };
     const { audit, runIdOf } = this.#context;
     if (audit !== undefined && changesSomething(this.caller.path)) {
-      for (const name of [runId, run]) if (typeof name === "string" && name !== "") this.caller.run = runIdOf(name);
+      for (const name of [runId, run]) {
+        if (typeof name === "string" && name !== "") this.caller.run = runIdOf(name);
+      }
     }
     this.#context.gatekeeper?.admit(this.caller.principal, this.caller.path, message);
     return message;
@@ -235,7 +264,8 @@ export class ServerCall {
   /**
    * Records the end of a stream.
    * @param thrown the handler's error, if it failed
-   * @returns the error for the client; undefined if the stream succeeded, or the client has disconnected
+   * @returns the error for the client; undefined if the stream succeeded, or the client has
+   * disconnected
    */
   streamEnded(thrown?: unknown): unknown {
     const { aborted, reason } = this.caller.signal;
@@ -263,21 +293,32 @@ export class ServerCall {
 /** @throws MosaicError `resource_exhausted` */
 export function requireSize({ name }: DescMethod, bytes: number, most: number): void {
   if (bytes <= most) return;
-  throw boundReached("maxMessageBytes", most, `the request of ${name} has ${bytes} bytes`, "Send less at once");
+  throw boundReached(
+    "maxMessageBytes",
+    most,
+    `the request of ${name} has ${bytes} bytes`,
+    "Send less at once",
+  );
 }
 
 export function decode(schema: DescMessage, bytes: Uint8Array): MessageShape<DescMessage> {
   try {
     return fromBinary(schema, bytes, { readUnknownFields: false });
   } catch (error) {
-    throw new MosaicError("invalid_argument", `not a ${schema.typeName} message: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      `not a ${schema.typeName} message: ${messageOf(error)}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
 export function encode(schema: DescMessage, message: unknown): Uint8Array<ArrayBuffer> {
-  return toBinary(schema, create(schema, message as MessageInitShape<DescMessage>)) as Uint8Array<ArrayBuffer>;
+  return toBinary(schema, create(schema, message as MessageInitShape<DescMessage>)) as Uint8Array<
+    ArrayBuffer
+  >;
 }
 
 function causeText(error: unknown): string | undefined {

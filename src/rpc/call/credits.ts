@@ -1,7 +1,8 @@
 /**
- * Credit-based delivery, for subscribers that request it: a Stream call with the metadata `mosaic-credits: N` gets N
- * records, then nothing until a ControlStream of the same subscriber grants more for that run. A subscriber is identified by
- * its `mosaic-subscriber` metadata, else by its connection. Steps and episodes use one account, as in the original.
+ * Credit-based delivery, for subscribers that request it: a Stream call with the metadata
+ * `mosaic-credits: N` gets N records, then nothing until a ControlStream of the same subscriber
+ * grants more for that run. A subscriber is identified by its `mosaic-subscriber` metadata, else by
+ * its connection. Steps and episodes use one account, as in the original.
  */
 import type { Core } from "../../dispatch/core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -27,7 +28,8 @@ function subscriberOf({ header, peer }: Requester): string {
 /** One stream's use of its account. */
 export interface CreditedStream {
   /**
-   * Takes one credit; waits for a grant if there is none. The beginning and end of a wait are events of the run.
+   * Takes one credit; waits for a grant if there is none. The beginning and end of a wait are
+   * events of the run.
    * @throws MosaicError the signal's reason, or `aborted` if that is not a MosaicError
    */
   take(signal: AbortSignal): Promise<void>;
@@ -39,12 +41,20 @@ export class Credits {
   readonly #accounts = new Map<string, Account>();
 
   /** The stream's account; undefined if it did not request credits. */
-  open(core: Core, caller: Requester, runId: string, kind: TelemetryKind): CreditedStream | undefined {
+  open(
+    core: Core,
+    caller: Requester,
+    runId: string,
+    kind: TelemetryKind,
+  ): CreditedStream | undefined {
     const requested = caller.header(CREDITS);
     if (requested === undefined) return undefined;
     const initial = Number(requested);
     if (!Number.isSafeInteger(initial) || initial < 0) {
-      throw new MosaicError("invalid_argument", `${CREDITS} is "${requested}": give a whole number of records`);
+      throw new MosaicError(
+        "invalid_argument",
+        `${CREDITS} is "${requested}": give a whole number of records`,
+      );
     }
     const key = `${subscriberOf(caller)} ${runId}`;
     const account = this.#accounts.get(key) ?? { left: initial, streams: 0, waiters: new Set() };
@@ -74,13 +84,21 @@ export class Credits {
     };
   }
 
-  /** @throws MosaicError `failed_precondition` if the subscriber has no credit-based stream of the run. */
+  /**
+   * @throws MosaicError `failed_precondition` if the subscriber has no credit-based stream of the
+   * run.
+   */
   grant(caller: Requester, runId: string, credits: number): void {
     const account = this.#accounts.get(`${subscriberOf(caller)} ${runId}`);
     if (account === undefined) {
-      throw new MosaicError("failed_precondition", `run ${runId} has no stream of yours that waits for credits`, {
-        hint: `Open the stream with the metadata ${CREDITS}, and both calls with the same ${SUBSCRIBER}.`,
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} has no stream of yours that waits for credits`,
+        {
+          hint:
+            `Open the stream with the metadata ${CREDITS}, and both calls with the same ${SUBSCRIBER}.`,
+        },
+      );
     }
     account.left += credits;
     for (const wake of [...account.waiters]) wake();

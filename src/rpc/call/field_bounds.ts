@@ -1,6 +1,12 @@
 /** Compares each received message with the bounds of its fields (src/base/field_limits.ts). */
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
-import { bytesOfText, DEFAULT_LIMITS, FIELD_LIMITS, type FieldLimit, isLonger } from "../../base/field_limits.ts";
+import {
+  bytesOfText,
+  DEFAULT_LIMITS,
+  FIELD_LIMITS,
+  type FieldLimit,
+  isLonger,
+} from "../../base/field_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
 
 type Fields = Record<string, unknown>;
@@ -9,19 +15,28 @@ type Check = (message: Fields) => void;
 /** The bound of a field; undefined if it has no size of its own: a number, a flag, one message. */
 export function limitOf(field: DescField): FieldLimit | undefined {
   const kind = field.fieldKind === "scalar"
-    ? field.scalar === ScalarType.STRING ? "string" : field.scalar === ScalarType.BYTES ? "bytes" : undefined
+    ? field.scalar === ScalarType.STRING
+      ? "string"
+      : field.scalar === ScalarType.BYTES
+      ? "bytes"
+      : undefined
     : field.fieldKind === "list" || field.fieldKind === "map"
     ? field.fieldKind
     : undefined;
   if (kind === undefined) return undefined;
   const limit = FIELD_LIMITS[`${field.parent.typeName}.${field.name}`] ?? DEFAULT_LIMITS[kind];
-  return kind === "list" || kind === "map" ? { entries: DEFAULT_LIMITS[kind].entries, ...limit } : limit;
+  return kind === "list" || kind === "map"
+    ? { entries: DEFAULT_LIMITS[kind].entries, ...limit }
+    : limit;
 }
 
 /** One list of checks per type, because a worker sends many thousand messages a second. */
 const checks = new Map<DescMessage, Check[]>();
 
-/** @throws MosaicError `invalid_argument` naming the first field beyond its bound, its size and the bound */
+/**
+ * @throws MosaicError `invalid_argument` naming the first field beyond its bound, its size and the
+ * bound
+ */
 export function requireBounds(schema: DescMessage, message: unknown): void {
   let known = checks.get(schema);
   if (known === undefined) {
@@ -46,7 +61,9 @@ function checkOf(field: DescField): Check {
       const value = read(message) as string | Uint8Array | undefined;
       if (value === undefined) return;
       if (typeof value !== "string") {
-        if (value.length > limit.bytes) throw beyond(field, `${value.length} bytes`, `${limit.bytes} bytes`);
+        if (value.length > limit.bytes) {
+          throw beyond(field, `${value.length} bytes`, `${limit.bytes} bytes`);
+        }
       } else if (isLonger(value, limit.bytes)) {
         throw beyond(field, `${bytesOfText(value)} bytes`, `${limit.bytes} bytes`);
       }
@@ -70,7 +87,11 @@ function checkOf(field: DescField): Check {
 
 /** Of a text or of bytes; the fields of a message have bounds of their own. */
 function sizeOf(entry: unknown): number {
-  return typeof entry === "string" ? bytesOfText(entry) : entry instanceof Uint8Array ? entry.length : 0;
+  return typeof entry === "string"
+    ? bytesOfText(entry)
+    : entry instanceof Uint8Array
+    ? entry.length
+    : 0;
 }
 
 function readerOf({ localName, oneof }: DescField): (message: Fields) => unknown {
@@ -83,7 +104,11 @@ function readerOf({ localName, oneof }: DescField): (message: Fields) => unknown
 }
 
 function beyond({ name, parent }: DescField, size: string, most: string): MosaicError {
-  return new MosaicError("invalid_argument", `${name} of ${parent.typeName} has ${size}; the bound is ${most}`, {
-    hint: "Send less in this field: every reader of the run would carry it.",
-  });
+  return new MosaicError(
+    "invalid_argument",
+    `${name} of ${parent.typeName} has ${size}; the bound is ${most}`,
+    {
+      hint: "Send less in this field: every reader of the run would carry it.",
+    },
+  );
 }

@@ -1,6 +1,7 @@
 /**
- * Ends waits for promises when an event happens, such as a client that leaves, or a deadline. `Promise.race` with a promise
- * that lives as long as the stream would retain every result until the stream ends.
+ * Ends waits for promises when an event happens, such as a client that leaves, or a deadline.
+ * `Promise.race` with a promise that lives as long as the stream would retain every result until
+ * the stream ends.
  */
 export class Interruption {
   #error: Error | undefined;
@@ -17,7 +18,10 @@ export class Interruption {
     if (this.#error !== undefined) throw this.#error;
   }
 
-  /** Waits for the promise; only one wait at a time. @throws the error of `interrupt`, or the promise's own */
+  /**
+   * Waits for the promise; only one wait at a time. @throws the error of `interrupt`, or the
+   * promise's own
+   */
   wait<T>(promise: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const over = () => this.#reject = undefined;

@@ -11,7 +11,8 @@ export interface User {
 /** The process at the other end of a connection. */
 export interface Peer extends User {
   /**
-   * `ADDRESS:PORT`; for a connection of gRPC's Unix socket UNIX_PEER and a number; for the daemon's own socket UNIX_PEER.
+   * `ADDRESS:PORT`; for a connection of gRPC's Unix socket UNIX_PEER and a number; for the daemon's
+   * own socket UNIX_PEER.
    */
   name: string;
 }

@@ -1,22 +1,29 @@
 /**
- * Bounds on open streams: in total, per connection, per run. Streams that need no credential are counted separately, so that
- * strangers cannot use up the places of authorized clients; proxies are not counted here. Also bounds unread answers.
+ * Bounds on open streams: in total, per connection, per run. Streams that need no credential are
+ * counted separately, so that strangers cannot use up the places of authorized clients; proxies are
+ * not counted here. Also bounds unread answers.
  */
 import { boundReached, type Bounds } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { UNIX_PEER } from "./peer.ts";
 
-export type StreamLimits = Pick<Bounds, "maxStreams" | "maxStreamsPerConnection" | "maxStreamsPerRun">;
+export type StreamLimits = Pick<
+  Bounds,
+  "maxStreams" | "maxStreamsPerConnection" | "maxStreamsPerRun"
+>;
 
 /** Bounds on streams that need no credential: more than a load balancer's probes need. */
 export const OPEN_STREAMS = { ofAddress: 32, all: 512 } as const;
 
 /**
- * Factor for streams of ended runs. The original's GUI keeps two streams of each run that it has ever listed; idle ones cost
- * little, and must not use up the places of live runs.
+ * Factor for streams of ended runs. The original's GUI keeps two streams of each run that it has
+ * ever listed; idle ones cost little, and must not use up the places of live runs.
  */
 const MORE_OF_ENDED = 10;
-/** Least time between two checks of all streams for ended runs: a client may be refused many times a second. */
+/**
+ * Least time between two checks of all streams for ended runs: a client may be refused many times a
+ * second.
+ */
 const CHECK_INTERVAL_MS = 1000;
 /** Bounds on the bytes of unread answers. A single answer is never refused. */
 const WAITING_ANSWER_BYTES = { ofConnection: 32 << 20, all: 128 << 20 } as const;
@@ -54,7 +61,10 @@ class KeyedCounts {
 export class StreamBounds {
   readonly #limits: StreamLimits;
   readonly #isOver: (runId: string) => boolean;
-  /** Streams that count against the limits. When a limit is reached, those of ended runs are moved to `#endedOf`. */
+  /**
+   * Streams that count against the limits. When a limit is reached, those of ended runs are moved
+   * to `#endedOf`.
+   */
   readonly #open = new Set<OpenStream>();
   readonly #openOf = new KeyedCounts();
   readonly #endedOf = new KeyedCounts();
@@ -70,13 +80,22 @@ export class StreamBounds {
     this.#isOver = isOver;
   }
 
-  /** Counts a stream. @param peer name of the connection's peer @throws MosaicError `resource_exhausted` */
+  /**
+   * Counts a stream. @param peer name of the connection's peer @throws MosaicError
+   * `resource_exhausted`
+   */
   open(peer: string): StreamPlace {
     const { maxStreams, maxStreamsPerConnection } = this.#limits;
-    const connectionFull = () => this.#openOf.of(peer) >= maxStreamsPerConnection && peer !== UNIX_PEER;
+    const connectionFull = () =>
+      this.#openOf.of(peer) >= maxStreamsPerConnection && peer !== UNIX_PEER;
     if (this.#open.size >= maxStreams || connectionFull()) this.#moveEnded();
     if (this.#open.size >= maxStreams) {
-      throw boundReached("maxStreams", maxStreams, `${this.#open.size} streams are open`, "Close some");
+      throw boundReached(
+        "maxStreams",
+        maxStreams,
+        `${this.#open.size} streams are open`,
+        "Close some",
+      );
     }
     if (connectionFull()) {
       const what = `${this.#openOf.of(peer)} streams are open on this connection`;
@@ -85,7 +104,10 @@ export class StreamBounds {
     const stream: OpenStream = { peer, runId: undefined };
     this.#open.add(stream);
     this.#openOf.add(peer);
-    return this.#place(stream, () => (this.#open.delete(stream) ? this.#openOf : this.#endedOf).add(peer, -1));
+    return this.#place(
+      stream,
+      () => (this.#open.delete(stream) ? this.#openOf : this.#endedOf).add(peer, -1),
+    );
   }
 
   #moveEnded(): void {
@@ -113,15 +135,17 @@ export class StreamBounds {
       throw tooManyOpen(`${this.#strangers.all} health streams are open; the limit is ${all}`);
     }
     if (here >= ofAddress && address !== UNIX_PEER) {
-      throw tooManyOpen(`${here} health streams are open from ${address}; the limit is ${ofAddress} of one address`);
+      throw tooManyOpen(
+        `${here} health streams are open from ${address}; the limit is ${ofAddress} of one address`,
+      );
     }
     this.#strangers.add(address);
     return this.#place({ peer, runId: undefined }, () => this.#strangers.add(address, -1));
   }
 
   /**
-   * Counts an answer that waits to be read. @returns a function to call when it was read or dropped @throws MosaicError
-   * `resource_exhausted`
+   * Counts an answer that waits to be read. @returns a function to call when it was read or dropped
+   * @throws MosaicError `resource_exhausted`
    */
   holdAnswer(peer: string, bytes: number): () => void {
     const { ofConnection, all } = WAITING_ANSWER_BYTES;
@@ -164,5 +188,7 @@ function addressOf(peer: string): string {
 }
 
 function tooManyOpen(what: string): MosaicError {
-  return new MosaicError("resource_exhausted", what, { hint: "Close some, or ask with Check instead of Watch." });
+  return new MosaicError("resource_exhausted", what, {
+    hint: "Close some, or ask with Check instead of Watch.",
+  });
 }

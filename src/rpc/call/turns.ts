@@ -1,14 +1,16 @@
 /**
- * Fair turns on the one thread. Long work is done in chunks of some milliseconds, with a request for a turn before each.
- * Turns are given in the order of requests, so runs and readers alternate, however much work each has. After a slice of time
- * all other work (unary calls, timers, heartbeats) goes first.
+ * Fair turns on the one thread. Long work is done in chunks of some milliseconds, with a request
+ * for a turn before each. Turns are given in the order of requests, so runs and readers alternate,
+ * however much work each has. After a slice of time all other work (unary calls, timers,
+ * heartbeats) goes first.
  */
 const SLICE_MS = 4;
 
 /**
- * While there are immediates to run, the runtime polls its sockets only once in 61 iterations of its loop, and a call needs
- * some further iterations until it is answered. An empty iteration costs two microseconds. Nevertheless, a rest after every
- * 2 ms increased the processor time of a daemon with 19 readers by half, so slices are not shorter.
+ * While there are immediates to run, the runtime polls its sockets only once in 61 iterations of
+ * its loop, and a call needs some further iterations until it is answered. An empty iteration costs
+ * two microseconds. Nevertheless, a rest after every 2 ms increased the processor time of a daemon
+ * with 19 readers by half, so slices are not shorter.
  */
 const REST_ROUNDS = 66;
 

@@ -13,8 +13,8 @@ export interface StoreWait {
 }
 
 /**
- * Does the work, and repeats it each second while the store cannot be written. @throws the work's error, if it is not
- * `unavailable` or the signal has aborted
+ * Does the work, and repeats it each second while the store cannot be written. @throws the work's
+ * error, if it is not `unavailable` or the signal has aborted
  */
 export async function untilStored<T>(work: () => T | Promise<T>, wait: StoreWait): Promise<T> {
   for (let isFirst = true;; isFirst = false) {

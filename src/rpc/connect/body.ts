@@ -2,7 +2,10 @@
 import type { MosaicError } from "../../base/errors.ts";
 import { clientDisconnected, StalledError } from "../call/handlers.ts";
 
-/** Bytes that wait in the stream itself before it is full; the runtime and the socket hold some in addition. */
+/**
+ * Bytes that wait in the stream itself before it is full; the runtime and the socket hold some in
+ * addition.
+ */
 const QUEUE_BYTES = 64 << 10;
 
 export class AnswerBody {
@@ -10,13 +13,19 @@ export class AnswerBody {
   readonly #stallMs: number;
   #controller!: ReadableStreamDefaultController<Uint8Array>;
   #open = true;
-  /** The client has left before the end. The runtime may find that, and cancel the stream, inside `enqueue`. */
+  /**
+   * The client has left before the end. The runtime may find that, and cancel the stream, inside
+   * `enqueue`.
+   */
   #gone = false;
   /** Shared by all current writers. */
   #waiting: Promise<void> | undefined;
   #wake: (() => void) | undefined;
 
-  /** @param onGone called if the client leaves before the end @param stallMs how long a client may read nothing */
+  /**
+   * @param onGone called if the client leaves before the end @param stallMs how long a client may
+   * read nothing
+   */
   constructor(onGone: () => void, stallMs: number) {
     this.#stallMs = stallMs;
     this.stream = new ReadableStream<Uint8Array>({
@@ -32,8 +41,8 @@ export class AnswerBody {
   }
 
   /**
-   * Undefined if there is space for more; otherwise resolves when there is. @throws MosaicError `aborted` if the client has
-   * left, `unavailable` if it read nothing for too long
+   * Undefined if there is space for more; otherwise resolves when there is. @throws MosaicError
+   * `aborted` if the client has left, `unavailable` if it read nothing for too long
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
     if (!this.#open) throw clientDisconnected();
@@ -49,14 +58,16 @@ export class AnswerBody {
   }
 
   /**
-   * Resolves when the answer uses no more memory: the client has read everything, has left, or has stalled. @param last sent
-   * before the end
+   * Resolves when the answer uses no more memory: the client has read everything, has left, or has
+   * stalled. @param last sent before the end
    */
   async end(last?: Uint8Array): Promise<void> {
     if (!this.#open) return;
     try {
       if (last !== undefined) this.write(last)?.catch(() => {});
-      while (this.#open && this.#controller.desiredSize! < QUEUE_BYTES) await (this.#waiting ??= this.#space());
+      while (this.#open && this.#controller.desiredSize! < QUEUE_BYTES) {
+        await (this.#waiting ??= this.#space());
+      }
       this.#open = false;
       if (!this.#gone) this.#controller.close();
     } catch (error) {

@@ -1,6 +1,7 @@
 /**
- * Buffers for large messages, reused by all streams. The runtime frees unused buffers only when about 64 MiB of them have
- * accumulated: with a new buffer for each message they would be most of the daemon's memory.
+ * Buffers for large messages, reused by all streams. The runtime frees unused buffers only when
+ * about 64 MiB of them have accumulated: with a new buffer for each message they would be most of
+ * the daemon's memory.
  */
 const LEAST_BYTES = 64 << 10;
 /** Larger buffers, which only huge records need, are not kept. */

@@ -1,6 +1,7 @@
 /**
- * A client's stream of enveloped messages (a byte of flags, four bytes of length, the message), read on demand into reused
- * buffers: for each chunk, of 16 KiB at most, the runtime would allocate a buffer of 64 KiB.
+ * A client's stream of enveloped messages (a byte of flags, four bytes of length, the message),
+ * read on demand into reused buffers: for each chunk, of 16 KiB at most, the runtime would allocate
+ * a buffer of 64 KiB.
  */
 import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -12,8 +13,8 @@ import { BufferPool } from "./buffers.ts";
 /** Each stream has a buffer of this size, and reads larger messages into one of the pool. */
 const SMALL_BYTES = 16 << 10;
 /**
- * First buffer of a message that announces more; it then grows to at most twice the received bytes, so a header alone
- * allocates little.
+ * First buffer of a message that announces more; it then grows to at most twice the received bytes,
+ * so a header alone allocates little.
  */
 const FIRST_LARGE_BYTES = 1 << 20;
 
@@ -96,20 +97,28 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   }
 
   /**
-   * Bytes of the next envelope, or of its header while that is incomplete. @throws MosaicError `resource_exhausted`,
-   * `invalid_argument`
+   * Bytes of the next envelope, or of its header while that is incomplete. @throws MosaicError
+   * `resource_exhausted`, `invalid_argument`
    */
   #size(): number {
     if (this.#to - this.#from < FRAME_BYTES) return FRAME_BYTES;
     const header = new DataView(this.#small, this.#from, FRAME_BYTES);
     const flags = header.getUint8(0);
     if (flags !== 0) {
-      throw new MosaicError("invalid_argument", `a message has the flags ${flags}: none may be compressed`);
+      throw new MosaicError(
+        "invalid_argument",
+        `a message has the flags ${flags}: none may be compressed`,
+      );
     }
     const length = header.getUint32(1);
     const most = this.#most();
     if (length <= most) return FRAME_BYTES + length;
-    throw boundReached("maxMessageBytes", most, `a message has ${length} bytes`, "Send less at once");
+    throw boundReached(
+      "maxMessageBytes",
+      most,
+      `a message has ${length} bytes`,
+      "Send less at once",
+    );
   }
 
   async #readLarge(size: number): Promise<Uint8Array> {
@@ -137,7 +146,10 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   }
 
   /** @param into its buffer is the result's afterwards @returns undefined at the end */
-  async #read(into: Uint8Array<ArrayBuffer>, min = 1): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  async #read(
+    into: Uint8Array<ArrayBuffer>,
+    min = 1,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     if (this.#reader === undefined) return undefined;
     const reading = this.#reader.read(into, { min }).catch((cause) => {
       throw this.#broken(clientDisconnected(cause));

@@ -1,4 +1,7 @@
-/** Errors in Connect and gRPC-Web: codes and messages as in gRPC; the hint and the time until the next try are metadata. */
+/**
+ * Errors in Connect and gRPC-Web: codes and messages as in gRPC; the hint and the time until the
+ * next try are metadata.
+ */
 import type { ErrorCode } from "../../base/errors.ts";
 import { END_STREAM, envelope } from "../../wire/http/connect.ts";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../wire/status_codes.ts";
@@ -22,16 +25,24 @@ const HTTP_STATUS: Readonly<Record<ErrorCode, number>> = {
   deadline_exceeded: 504,
 };
 
-function withMetadata(error: unknown): { code: ErrorCode; message: string; metadata: Record<string, string> } {
+function withMetadata(
+  error: unknown,
+): { code: ErrorCode; message: string; metadata: Record<string, string> } {
   const { code, message, hint, retryAfterMs } = publicErrorOf(error);
   const metadata: Record<string, string> = {};
   if (retryAfterMs !== undefined) metadata[RETRY_TRAILER] = String(retryAfterMs);
-  if (hint !== undefined) metadata[HINT_TRAILER] = encoder.encode(hint).toBase64({ omitPadding: true });
+  if (hint !== undefined) {
+    metadata[HINT_TRAILER] = encoder.encode(hint).toBase64({ omitPadding: true });
+  }
   return { code, message, metadata };
 }
 
 /** The answer to a unary call of Connect that failed. @param status default: the code's own */
-export function refusal(error: unknown, status?: number, headers: Record<string, string> = {}): Response {
+export function refusal(
+  error: unknown,
+  status?: number,
+  headers: Record<string, string> = {},
+): Response {
   const { code, message, metadata } = withMetadata(error);
   return Response.json({ code, message }, {
     status: status ?? HTTP_STATUS[code],

@@ -1,4 +1,7 @@
-/** The forms of calls and answers, by content type: Connect and gRPC-Web, with messages in binary or as JSON. */
+/**
+ * The forms of calls and answers, by content type: Connect and gRPC-Web, with messages in binary or
+ * as JSON.
+ */
 import { parsedJson } from "../../base/text/json_text.ts";
 import {
   create,
@@ -38,9 +41,13 @@ export function jsonCoding(): Promise<Coding> {
           const json = bytes.length === 0 ? {} : parsedJson(decoder.decode(bytes)) as JsonValue;
           return fromJson(schema, json, { ignoreUnknownFields: true });
         } catch (error) {
-          throw new MosaicError("invalid_argument", `not a ${schema.typeName} message in JSON: ${messageOf(error)}`, {
-            cause: error,
-          });
+          throw new MosaicError(
+            "invalid_argument",
+            `not a ${schema.typeName} message in JSON: ${messageOf(error)}`,
+            {
+              cause: error,
+            },
+          );
         }
       },
       encode: (schema, message) => textOf(schema, create(schema, message)),

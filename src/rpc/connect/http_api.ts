@@ -32,7 +32,10 @@ export class HttpApi {
 
   add<S extends DescService>(service: S, handlers: Handlers<S>): this {
     for (const method of service.methods) {
-      this.#routes.set(methodPath(method), { method, handler: handlerOf(handlers, method.localName) });
+      this.#routes.set(methodPath(method), {
+        method,
+        handler: handlerOf(handlers, method.localName),
+      });
     }
     this.#services.add(service.typeName);
     return this;
@@ -42,20 +45,27 @@ export class HttpApi {
     const route = this.#routes.get(path);
     if (route === undefined) return refusal(this.#unknown(path));
     const { method, handler } = route;
-    if (request.method !== "POST") return refusal(wrongVerb(method, request.method), 405, { allow: "POST" });
+    if (request.method !== "POST") {
+      return refusal(wrongVerb(method, request.method), 405, { allow: "POST" });
+    }
     const type = request.headers.get("content-type") ?? "";
-    const enveloped = (method.methodKind === "unary" ? undefined : streamForm(type)) ?? webForm(type);
+    const enveloped = (method.methodKind === "unary" ? undefined : streamForm(type)) ??
+      webForm(type);
     const form = enveloped ?? (method.methodKind === "unary" ? unaryForm(type) : undefined);
     if (form === undefined) return refusal(wrongType(method, type), 415);
     const call = { context: this.#context, method, handler, request, peer, ...this.#options };
     const answer = (coding: Coding) =>
-      enveloped === undefined ? answerUnary(call, form.type, coding) : answerStream(call, enveloped, coding);
+      enveloped === undefined
+        ? answerUnary(call, form.type, coding)
+        : answerStream(call, enveloped, coding);
     return form.coding === undefined ? jsonCoding().then(answer) : answer(form.coding);
   }
 
   #unknown(path: string): MosaicError {
     const [service, name] = path.slice(1).split("/") as [string, string];
-    const what = this.#services.has(service) ? `method ${service}/${name}` : `service ${service} at this address`;
+    const what = this.#services.has(service)
+      ? `method ${service}/${name}`
+      : `service ${service} at this address`;
     return new MosaicError("unimplemented", `this daemon has no ${what}`, {
       hint: GRPC_ONLY.test(service)
         ? "Health checks and reflection are served over gRPC, at the address of --listen."
@@ -64,18 +74,24 @@ export class HttpApi {
   }
 }
 
-/** Whether the path is `/package.Service/Method`, of whatever service. The page has no such paths. */
+/**
+ * Whether the path is `/package.Service/Method`, of whatever service. The page has no such paths.
+ */
 export function isCallPath(path: string): boolean {
   return /^\/\w+(\.\w+)+\/\w+$/.test(path);
 }
 
 function wrongVerb({ name }: DescMethod, verb: string): MosaicError {
-  return new MosaicError("invalid_argument", `the HTTP method is ${verb}: ${name} is called by POST`);
+  return new MosaicError(
+    "invalid_argument",
+    `the HTTP method is ${verb}: ${name} is called by POST`,
+  );
 }
 
 function wrongType({ name, methodKind, parent }: DescMethod, type: string): MosaicError {
   const form = methodKind === "unary" ? "application/" : "application/connect+";
-  const what = `content-type is "${type}": ${name} takes ${form}json and ${form}proto, and application/grpc-web+proto`;
+  const what =
+    `content-type is "${type}": ${name} takes ${form}json and ${form}proto, and application/grpc-web+proto`;
   if (!/^application\/grpc(\+|;|$)/.test(type)) return new MosaicError("invalid_argument", what);
   const hint = parent === TrainerService
     ? "gRPC itself is served at the address of --listen."

@@ -1,6 +1,7 @@
 /**
- * Calls with messages in envelopes: Connect's streams, which mosaic's own clients and proxies use, and all calls of
- * gRPC-Web. Binary messages of a stream are passed on unchanged, many in one write.
+ * Calls with messages in envelopes: Connect's streams, which mosaic's own clients and proxies use,
+ * and all calls of gRPC-Web. Binary messages of a stream are passed on unchanged, many in one
+ * write.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
@@ -8,7 +9,12 @@ import { envelope, MAX_MESSAGE_BYTES } from "../../wire/http/connect.ts";
 import { messagesOf } from "../../wire/message_frames.ts";
 import { type CallContext, isIngest, ServerCall } from "../call/calls.ts";
 import type { Peer } from "../call/peer.ts";
-import { type AnyHandler, clientDisconnected, type Outgoing, StalledError } from "../call/handlers.ts";
+import {
+  type AnyHandler,
+  clientDisconnected,
+  type Outgoing,
+  StalledError,
+} from "../call/handlers.ts";
 import { Interruption } from "../call/interruption.ts";
 import { AnswerBody } from "./body.ts";
 import { timeoutOf } from "./deadline.ts";
@@ -38,7 +44,10 @@ const HELLO_MS = 15_000;
 
 export function answerStream(call: HttpCall, form: EnvelopedForm, coding: Coding): Response {
   const { context, request } = call;
-  const serverCall = new ServerCall(context, { ...call, header: (name) => request.headers.get(name) ?? undefined });
+  const serverCall = new ServerCall(context, {
+    ...call,
+    header: (name) => request.headers.get(name) ?? undefined,
+  });
   const body = new AnswerBody(() => serverCall.end(), call.stallMs);
   run(call, serverCall, form, coding, body);
   return new Response(body.stream, { headers: { "content-type": form.type } });
@@ -84,8 +93,9 @@ async function run(
       : await onlyMessage(method, incoming);
     if (methodKind === "client_streaming" || methodKind === "unary") {
       const answering = Promise.resolve(handler(input, caller));
-      // A handler of a stream is awaited in any case: it uses views of the messages, and its next `take` throws. A handler of
-      // a single message may go on for long, so the wait for it is interrupted.
+      // A handler of a stream is awaited in any case: it uses views of the messages, and its next
+      // `take` throws. A handler of a single message may go on for long, so the wait for it is
+      // interrupted.
       const answer = await (input === incoming ? answering : interruption.wait(answering));
       const bytes = coding.encode(output, answer as MessageInitShape<DescMessage>);
       release = context.streams.holdAnswer(caller.peer.name, bytes.length);
@@ -104,10 +114,16 @@ async function run(
   await incoming.close();
 }
 
-async function onlyMessage(method: DescMethod, incoming: EnvelopedIncoming<unknown>): Promise<unknown> {
+async function onlyMessage(
+  method: DescMethod,
+  incoming: EnvelopedIncoming<unknown>,
+): Promise<unknown> {
   const messages = await incoming.take();
   if (messages.length === 1) return messages[0];
-  throw new MosaicError("invalid_argument", `${method.name} needs one message; ${messages.length} arrived`);
+  throw new MosaicError(
+    "invalid_argument",
+    `${method.name} needs one message; ${messages.length} arrived`,
+  );
 }
 
 class StreamOutgoing implements Outgoing<DescMessage> {

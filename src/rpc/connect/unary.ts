@@ -1,6 +1,6 @@
 /**
- * Connect's unary calls, which mosaic's own clients use: one body each way. Awaits are few, because while proxies keep the
- * daemon busy each await delays a call by some milliseconds.
+ * Connect's unary calls, which mosaic's own clients use: one body each way. Awaits are few, because
+ * while proxies keep the daemon busy each await delays a call by some milliseconds.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
@@ -24,9 +24,13 @@ export async function answerUnary(call: HttpCall, type: string, coding: Coding):
     serverCall.enter();
     const encoding = header("content-encoding") ?? "identity";
     if (encoding !== "identity") {
-      throw new MosaicError("unimplemented", `content-encoding is "${encoding}"; the daemon accepts only identity`, {
-        hint: "Send the request uncompressed.",
-      });
+      throw new MosaicError(
+        "unimplemented",
+        `content-encoding is "${encoding}"; the daemon accepts only identity`,
+        {
+          hint: "Send the request uncompressed.",
+        },
+      );
     }
     const body = await interruption.wait(bodyOf(request, method, context.maxMessageBytes));
     const answer = call.handler(serverCall.message(body, coding.decode), serverCall.caller);

@@ -1,4 +1,6 @@
-/** An answer of one message, whose bytes count against the bounds until the client has read them. */
+/**
+ * An answer of one message, whose bytes count against the bounds until the client has read them.
+ */
 import type { CallContext } from "../call/calls.ts";
 import { AnswerBody } from "./body.ts";
 import type { StreamOptions } from "./streams.ts";
@@ -19,7 +21,9 @@ export function wholeAnswer(
   const release = context.streams.holdAnswer(peer, bytes.length);
   const body = new AnswerBody(() => {}, stallMs);
   body.writeAll(chunksOf(bytes)).catch((error) => body.reset(error)).finally(release);
-  return new Response(body.stream, { headers: { ...headers, "content-length": String(bytes.length) } });
+  return new Response(body.stream, {
+    headers: { ...headers, "content-length": String(bytes.length) },
+  });
 }
 
 function* chunksOf(bytes: Uint8Array): Generator<Uint8Array> {

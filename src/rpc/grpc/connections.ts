@@ -1,8 +1,8 @@
 /**
- * gRPC's connections: their peers, and bounds on them. Beyond the limit a connection is accepted, but calls on it are
- * refused with the reason and it is closed. At twice the limit further ones are closed as they arrive. A connection without
- * a call within a time (a slow handshake, a port scanner, an idle client) is closed: clients connect again when they need
- * to.
+ * gRPC's connections: their peers, and bounds on them. Beyond the limit a connection is accepted,
+ * but calls on it are refused with the reason and it is closed. At twice the limit further ones are
+ * closed as they arrive. A connection without a call within a time (a slow handshake, a port
+ * scanner, an idle client) is closed: clients connect again when they need to.
  */
 import type { Socket } from "node:net";
 import { boundReached } from "../../base/load_limits.ts";
@@ -20,7 +20,10 @@ export const FIRST_CALL_MS = 30_000;
 /** Time to deliver the refusal. */
 const REFUSED_MS = 1000;
 
-/** The wanted number of connections, reduced so that twice as many use at most half of the process's descriptors. */
+/**
+ * The wanted number of connections, reduced so that twice as many use at most half of the process's
+ * descriptors.
+ */
 export function connectionsWithin(wanted: number, descriptors: number | undefined): number {
   return Math.min(wanted, Math.max(16, Math.floor((descriptors ?? Infinity) / 4)));
 }
@@ -50,7 +53,10 @@ export class Connections {
     this.#gates = gates;
   }
 
-  /** @param onClosed called when it has closed @returns false if there were too many connections, and it was closed */
+  /**
+   * @param onClosed called when it has closed @returns false if there were too many connections,
+   * and it was closed
+   */
   add(socket: Socket, onClosed: () => void): boolean {
     const { connections, firstCallMs } = this.#limits;
     // Until its session is created, nothing else handles an error, which would end the process.
@@ -78,8 +84,8 @@ export class Connections {
   }
 
   /**
-   * A call has arrived on the connection. @throws MosaicError `resource_exhausted` if there are too many; the connection is
-   * then closed
+   * A call has arrived on the connection. @throws MosaicError `resource_exhausted` if there are too
+   * many; the connection is then closed
    */
   admit(peer: string): void {
     const connection = this.#open.get(peer);
@@ -88,7 +94,12 @@ export class Connections {
     if (!connection.beyond) return;
     const { connections } = this.#limits;
     connection.refusal ??= setTimeout(() => connection.socket.destroy(), REFUSED_MS);
-    throw boundReached("maxConnections", connections, `${this.#open.size} connections are open`, "Close some");
+    throw boundReached(
+      "maxConnections",
+      connections,
+      `${this.#open.size} connections are open`,
+      "Close some",
+    );
   }
 
   /** Sets the connection's user, for all further calls. */
@@ -105,7 +116,8 @@ export class Connections {
   /** The gate for a stream that writes to the connection. */
   gate(peer: string): StreamGate | undefined {
     const socket = this.#open.get(peer)?.socket;
-    return socket && this.#gates.open(socket, () => socket.destroyed ? undefined : socket.bytesWritten);
+    return socket &&
+      this.#gates.open(socket, () => socket.destroyed ? undefined : socket.bytesWritten);
   }
 
   /** Closes the connection, and drops everything unsent. */
@@ -118,7 +130,10 @@ export class Connections {
     for (const { socket } of this.#open.values()) socket.destroy();
   }
 
-  /** Connections of Unix sockets have no addresses; each gets one, which grpc-js then reports for its calls. */
+  /**
+   * Connections of Unix sockets have no addresses; each gets one, which grpc-js then reports for
+   * its calls.
+   */
   #nameOf(socket: Socket): string {
     if (socket.remotePort === undefined) {
       Object.defineProperties(socket, {

@@ -1,16 +1,20 @@
 /**
- * Bounded sends. The runtime's HTTP/2 has no send backpressure (docs/explanation/architecture.md): data for a reader that reads nothing
- * accumulates in native memory without bound. So every long stream waits for this gate before its next message.
- * Per connection, the bytes written by us are compared with the socket's own count of sent bytes. Other bytes (headers,
- * pings, window updates) make the socket run ahead; the estimate is then set back to zero, so it can be low by such overhead
- * but never stays high.
- * A stream whose connection sends nothing for `stallMs` is ended: its client resumes by `since_seq`, and a stalled reader
- * does not block others on its connection for longer than that.
+ * Bounded sends. The runtime's HTTP/2 has no send backpressure (docs/explanation/architecture.md):
+ * data for a reader that reads nothing accumulates in native memory without bound. So every long
+ * stream waits for this gate before its next message. Per connection, the bytes written by us are
+ * compared with the socket's own count of sent bytes. Other bytes (headers, pings, window updates)
+ * make the socket run ahead; the estimate is then set back to zero, so it can be low by such
+ * overhead but never stays high. A stream whose connection sends nothing for `stallMs` is ended:
+ * its client resumes by `since_seq`, and a stalled reader does not block others on its connection
+ * for longer than that.
  */
 import { StalledError } from "../call/handlers.ts";
 
 export interface GateLimits {
-  /** Bound on unsent bytes of one connection; beyond it its streams wait, until less than half of it is unsent. */
+  /**
+   * Bound on unsent bytes of one connection; beyond it its streams wait, until less than half of it
+   * is unsent.
+   */
   connectionBytes: number;
   /** Bound on unsent bytes of all connections; beyond it all streams wait. */
   processBytes: number;
@@ -136,7 +140,9 @@ export class SendGates {
   /** @param key the connection's identity (its HTTP/2 session). */
   open(key: object, sent: SentBytes): StreamGate {
     let connection = this.#connections.get(key);
-    if (connection === undefined) this.#connections.set(key, connection = new Connection(key, sent));
+    if (connection === undefined) {
+      this.#connections.set(key, connection = new Connection(key, sent));
+    }
     return new StreamGate(this, connection);
   }
 
@@ -147,7 +153,8 @@ export class SendGates {
 
   full(connection: Connection): boolean {
     const { connectionBytes, processBytes } = this.limits;
-    return !connection.closed && (connection.unsent >= connectionBytes || this.total >= processBytes);
+    return !connection.closed &&
+      (connection.unsent >= connectionBytes || this.total >= processBytes);
   }
 
   refresh(connection: Connection): void {
@@ -166,7 +173,13 @@ export class SendGates {
 
   wait(connection: Connection): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiters.add({ connection, since: performance.now(), unsent: connection.unsent, resolve, reject });
+      this.#waiters.add({
+        connection,
+        since: performance.now(),
+        unsent: connection.unsent,
+        resolve,
+        reject,
+      });
       this.#pollWithin(POLL_MS);
     });
   }
@@ -199,12 +212,15 @@ export class SendGates {
       }
     }
     const waited = Math.min(...[...this.#waiters].map(({ since }) => now - since));
-    if (this.#waiters.size > 0) this.#pollWithin(Math.min(SELDOM_MS, Math.max(POLL_MS, waited / 4)));
+    if (this.#waiters.size > 0) {
+      this.#pollWithin(Math.min(SELDOM_MS, Math.max(POLL_MS, waited / 4)));
+    }
   }
 
   /** Half of the bound must be free again, so that a few other bytes do not count as progress. */
   #mayGoOn(connection: Connection): boolean {
     const { connectionBytes, processBytes } = this.limits;
-    return connection.closed || (connection.unsent < connectionBytes / 2 && this.total < processBytes);
+    return connection.closed ||
+      (connection.unsent < connectionBytes / 2 && this.total < processBytes);
   }
 }

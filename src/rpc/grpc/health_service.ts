@@ -13,8 +13,14 @@ const WATCH_INTERVAL_MS = 1000;
 
 type Answer = MessageInitShape<typeof HealthCheckResponseSchema>;
 
-/** @param services full names of the served services @param healthy whether the daemon can do its work now */
-export function healthHandlers(services: readonly string[], healthy: () => boolean): Handlers<typeof Health> {
+/**
+ * @param services full names of the served services @param healthy whether the daemon can do its
+ * work now
+ */
+export function healthHandlers(
+  services: readonly string[],
+  healthy: () => boolean,
+): Handlers<typeof Health> {
   const known = new Set(["", ...services]);
   const answer = (): Answer => ({ status: healthy() ? Serving.SERVING : Serving.NOT_SERVING });
   return {
@@ -30,7 +36,9 @@ export function healthHandlers(services: readonly string[], healthy: () => boole
     async watch(request, out, caller) {
       let sent: Serving | undefined;
       while (!caller.signal.aborted) {
-        const now: Answer = known.has(request.service) ? answer() : { status: Serving.SERVICE_UNKNOWN };
+        const now: Answer = known.has(request.service)
+          ? answer()
+          : { status: Serving.SERVICE_UNKNOWN };
         if (now.status !== sent) {
           sent = now.status;
           await out.send(now);

@@ -14,8 +14,14 @@ export interface Bound {
   close(): void;
 }
 
-/** @throws MosaicError `unavailable` naming an address that is taken, `permission_denied` if the runtime refuses. */
-export async function bind(address: ListenAddress, onConnection: (socket: Socket) => void): Promise<Bound> {
+/**
+ * @throws MosaicError `unavailable` naming an address that is taken, `permission_denied` if the
+ * runtime refuses.
+ */
+export async function bind(
+  address: ListenAddress,
+  onConnection: (socket: Socket) => void,
+): Promise<Bound> {
   const server = createServer(onConnection);
   if (address.type === "tcp") {
     const { host, port } = address;
@@ -25,7 +31,8 @@ export async function bind(address: ListenAddress, onConnection: (socket: Socket
   }
   const { path } = address;
   await removeStaleSocket(path, "--listen");
-  // The umask applies while the file is created, so that it never has mode 0777; the exact mode is set afterwards.
+  // The umask applies while the file is created, so that it never has mode 0777; the exact mode is
+  // set afterwards.
   const before = Deno.umask(0o077);
   try {
     await listen(server, `unix:${path}`, { path });
@@ -72,9 +79,13 @@ export async function removeStaleSocket(path: string, option: string): Promise<v
   const info = infoIfThere(path);
   if (info === undefined) return;
   if (!info.isSocket) {
-    throw new MosaicError("unavailable", `cannot listen on unix:${path}: a file that is not a socket exists there`, {
-      hint: `Choose another path with ${option}.`,
-    });
+    throw new MosaicError(
+      "unavailable",
+      `cannot listen on unix:${path}: a file that is not a socket exists there`,
+      {
+        hint: `Choose another path with ${option}.`,
+      },
+    );
   }
   if (await answers(path)) {
     throw new MosaicError("unavailable", `cannot listen on unix:${path}: the address is in use`, {
@@ -89,8 +100,9 @@ const HELLO = new TextEncoder().encode("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x
 const ANSWER_MS = 3000;
 
 /**
- * Whether a server answers at the socket. An accepted connection does not show that: child processes inherit the listener, so
- * after a daemon was killed the system accepts connections as long as its runs live.
+ * Whether a server answers at the socket. An accepted connection does not show that: child
+ * processes inherit the listener, so after a daemon was killed the system accepts connections as
+ * long as its runs live.
  */
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {

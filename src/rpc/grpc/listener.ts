@@ -1,6 +1,6 @@
 /**
- * gRPC for the original's clients. Loading its library takes half as much memory and time as the rest of the daemon, so it
- * is loaded when the first connection arrives.
+ * gRPC for the original's clients. Loading its library takes half as much memory and time as the
+ * rest of the daemon, so it is loaded when the first connection arrives.
  */
 import type { Socket } from "node:net";
 import { messageOf } from "../../base/errors.ts";
@@ -50,14 +50,18 @@ export interface GrpcListener {
   localAddress: string;
   /** False while the watch has found that no connections are accepted. */
   listening(): boolean;
-  /** New connections get this certificate. @throws MosaicError if it cannot be used; the old one then stays */
+  /**
+   * New connections get this certificate. @throws MosaicError if it cannot be used; the old one
+   * then stays
+   */
   renew(tls: TlsTexts): Promise<void>;
   /** Ends streams (`unavailable`), lets current calls finish for at most `graceMs`, then closes. */
   stop(graceMs?: number): Promise<void>;
 }
 
 /**
- * @throws MosaicError `invalid_argument` for an invalid listen address, `unavailable` if it is taken, `permission_denied` if
+ * @throws MosaicError `invalid_argument` for an invalid listen address, `unavailable` if it is
+ * taken, `permission_denied` if
  *   the runtime refuses it, `failed_precondition` if it would be open to other machines.
  */
 export async function listenGrpc(services: Services, options: GrpcOptions): Promise<GrpcListener> {
@@ -70,7 +74,9 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   }, new SendGates(options.gate));
   let loading: Promise<GrpcServer> | undefined;
   const load = (): Promise<GrpcServer> =>
-    loading ??= import("./server.ts").then(({ createGrpcServer }) => createGrpcServer(services, connections, tls));
+    loading ??= import("./server.ts").then(({ createGrpcServer }) =>
+      createGrpcServer(services, connections, tls)
+    );
   const ends: (() => Promise<void>)[] = [];
   const watches: ListenerWatch[] = [];
   const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {

@@ -1,6 +1,7 @@
 /**
- * If a listener of the runtime has no file descriptor for a connection, it never accepts one again, without any error. The
- * watch detects this by the kernel's count of waiting connections, and binds the listener again.
+ * If a listener of the runtime has no file descriptor for a connection, it never accepts one again,
+ * without any error. The watch detects this by the kernel's count of waiting connections, and binds
+ * the listener again.
  */
 import type { Logger } from "../../base/log.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -15,13 +16,18 @@ const CALM_POLLS = 10;
 /** State "listening" in /proc/net/tcp. */
 const LISTEN = "0A";
 
-/** Connections to a TCP port that wait to be accepted. @param tables text of /proc/net/tcp and /proc/net/tcp6 */
+/**
+ * Connections to a TCP port that wait to be accepted. @param tables text of /proc/net/tcp and
+ * /proc/net/tcp6
+ */
 function waitingConnections(port: number, tables: string): number {
   const wanted = port.toString(16).toUpperCase().padStart(4, "0");
   let found = 0;
   for (const line of tables.split("\n")) {
     const [, local, , state, queues] = line.trim().split(/\s+/);
-    if (state === LISTEN && local?.endsWith(`:${wanted}`)) found += Number.parseInt(queues!.split(":")[1]!, 16);
+    if (state === LISTEN && local?.endsWith(`:${wanted}`)) {
+      found += Number.parseInt(queues!.split(":")[1]!, 16);
+    }
   }
   return found;
 }
@@ -34,7 +40,10 @@ export interface ListenerWatchOptions {
   relisten: () => Promise<void>;
   log: Logger;
   descriptors: FileDescriptors;
-  /** How many connections wait, by the kernel's tables. @throws when no descriptor is left to read them */
+  /**
+   * How many connections wait, by the kernel's tables. @throws when no descriptor is left to read
+   * them
+   */
   waiting?: (port: number) => number | Promise<number>;
   pollMs?: number;
 }
@@ -46,13 +55,17 @@ export interface ListenerWatch {
 }
 
 export function watchListener(options: ListenerWatchOptions): ListenerWatch {
-  const { port, accepted, relisten, log, descriptors, waiting = waitingNow, pollMs = POLL_MS } = options;
+  const { port, accepted, relisten, log, descriptors, waiting = waitingNow, pollMs = POLL_MS } =
+    options;
   let stuck = 0;
   let acceptedBefore = -1;
   let calm = 0;
   let listening = true;
   let stopped = false;
-  /** Connections wait at several polls in a row, and none was accepted meanwhile: a busy listener accepts some. */
+  /**
+   * Connections wait at several polls in a row, and none was accepted meanwhile: a busy listener
+   * accepts some.
+   */
   const isDead = async (): Promise<boolean> => {
     const idle = accepted() === acceptedBefore;
     acceptedBefore = accepted();

@@ -1,6 +1,6 @@
 /**
- * Serves handlers by grpc-js: decodes requests, encodes answers, maps errors, and makes long streams wait for the gate.
- * Handlers do not depend on grpc-js.
+ * Serves handlers by grpc-js: decodes requests, encodes answers, maps errors, and makes long
+ * streams wait for the gate. Handlers do not depend on grpc-js.
  */
 import type { DescMessage, DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
 import type {
@@ -35,7 +35,10 @@ export interface ServeContext extends CallContext {
 
 /** Calls whose answer is a stream. */
 type StreamingCall = ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
-type AnyCall = ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer> | StreamingCall;
+type AnyCall =
+  | ServerUnaryCall<Buffer, Buffer>
+  | ServerReadableStream<Buffer, Buffer>
+  | StreamingCall;
 type AnswerCallback = (error: ReturnType<typeof statusOf> | null, value?: Buffer) => void;
 
 /** grpc-js handlers for `addService(rawService(service), …)`. */
@@ -59,11 +62,25 @@ function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): a
       ? serverCall.message(call.request)
       : new BoundedIncoming(call, (bytes) => serverCall.message(bytes), serverCall.caller.signal);
   if (methodKind === "unary" || methodKind === "client_streaming") {
-    return (call: ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
-      answerOnce(context, method, call, answer, (serverCall) => handler(inputOf(call, serverCall), serverCall.caller));
+    return (
+      call: ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer>,
+      answer: AnswerCallback,
+    ) =>
+      answerOnce(
+        context,
+        method,
+        call,
+        answer,
+        (serverCall) => handler(inputOf(call, serverCall), serverCall.caller),
+      );
   }
   return (call: StreamingCall) =>
-    streamOut(context, method, call, (out, serverCall) => handler(inputOf(call, serverCall), out, serverCall.caller));
+    streamOut(
+      context,
+      method,
+      call,
+      (out, serverCall) => handler(inputOf(call, serverCall), out, serverCall.caller),
+    );
 }
 
 function serverCallOf(context: ServeContext, method: DescMethod, call: AnyCall): ServerCall {
@@ -118,7 +135,8 @@ async function streamOut(
   const serverCall = serverCallOf(context, method, call);
   const { signal, peer } = serverCall.caller;
   const out = new GatedOutgoing(call, method.output, signal, context.connections.gate(peer.name));
-  // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
+  // A broken connection shows as an error of the call as well as a cancellation; the latter is what
+  // handlers see.
   call.on("error", () => {});
   let thrown: unknown;
   try {
@@ -161,8 +179,8 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
     if (this.#signal.aborted) throw clientDisconnected();
     this.#call.write(asBuffer(bytes));
-    // Includes 5 bytes of gRPC framing, but none of HTTP/2's: several messages may share a frame, and counting more than is
-    // sent would never be settled.
+    // Includes 5 bytes of gRPC framing, but none of HTTP/2's: several messages may share a frame,
+    // and counting more than is sent would never be settled.
     this.#gate?.wrote(bytes.length + FRAME_BYTES);
     return this.#gate?.ready();
   }
@@ -194,7 +212,9 @@ class BoundedIncoming<T> implements Incoming<T> {
   #paused = false;
   #wake: (() => void) | undefined;
 
-  /** @param signal aborted when the client has left or the server stops; it wakes a waiting `take` */
+  /**
+   * @param signal aborted when the client has left or the server stops; it wakes a waiting `take`
+   */
   constructor(
     call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
     decode: (bytes: Buffer) => T,

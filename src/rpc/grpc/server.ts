@@ -18,16 +18,26 @@ import { Descriptors, reflectionHandlers } from "./reflection_service.ts";
 import { serve, type ServeContext } from "./serve.ts";
 
 export interface GrpcServer {
-  /** Serves a connection that was accepted elsewhere; with TLS if the server has a certificate and `plain` is not set. */
+  /**
+   * Serves a connection that was accepted elsewhere; with TLS if the server has a certificate and
+   * `plain` is not set.
+   */
   take(socket: Socket, plain: boolean): void;
-  /** New connections get this certificate. @throws MosaicError `failed_precondition` if it cannot be used */
+  /**
+   * New connections get this certificate. @throws MosaicError `failed_precondition` if it cannot be
+   * used
+   */
   renew(tls: TlsTexts): void;
   /** Lets current calls finish for at most `graceMs`, then ends all. */
   stop(graceMs: number): Promise<void>;
 }
 
 /** @throws MosaicError `failed_precondition` for an unusable certificate */
-export function createGrpcServer(services: Services, connections: Connections, tls: TlsTexts | undefined): GrpcServer {
+export function createGrpcServer(
+  services: Services,
+  connections: Connections,
+  tls: TlsTexts | undefined,
+): GrpcServer {
   const { gatekeeper } = services.context;
   const context: ServeContext = { ...services.context, connections };
   const server = new Server({
@@ -69,7 +79,10 @@ function credentialsOf({ cert, key, ca }: TlsTexts): ServerCredentials {
     // The runtime does not accept null for "no authority".
     return ServerCredentials.createSsl(Buffer.from(ca ?? ""), [pair], ca !== undefined);
   } catch (error) {
-    throw new MosaicError("failed_precondition", `--tls-cert and --tls-key cannot be used: ${messageOf(error)}`);
+    throw new MosaicError(
+      "failed_precondition",
+      `--tls-cert and --tls-key cannot be used: ${messageOf(error)}`,
+    );
   }
 }
 

@@ -1,6 +1,7 @@
 /**
- * `Ingest.Fetch`: the files of the checkpoint that an attempt resumes from, for a proxy whose host shares no disk with the
- * daemon. After a broken connection the proxy names what it has and gets the rest.
+ * `Ingest.Fetch`: the files of the checkpoint that an attempt resumes from, for a proxy whose host
+ * shares no disk with the daemon. After a broken connection the proxy names what it has and gets
+ * the rest.
  */
 import type { FetchRequest, FilePieceSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
 import type { Core } from "../../dispatch/core/core.ts";
@@ -19,12 +20,26 @@ export async function fetchCheckpoint(
     throw new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} has ended`);
   }
   if (row.resumeFrom === null) {
-    throw new MosaicError("not_found", `attempt ${attempt} of run ${runId} begins from no checkpoint`);
+    throw new MosaicError(
+      "not_found",
+      `attempt ${attempt} of run ${runId} begins from no checkpoint`,
+    );
   }
   const has = new Map(have.map(({ path, bytes }) => [path, Number(bytes)]));
-  for await (const chunk of checkpointFiles(core.directoryOf(row), row.resumeFrom, (path) => has.get(path) ?? 0)) {
+  for await (
+    const chunk of checkpointFiles(
+      core.directoryOf(row),
+      row.resumeFrom,
+      (path) => has.get(path) ?? 0,
+    )
+  ) {
     await turn();
     const { size, changedAt, offset } = chunk;
-    await out.send({ ...chunk, size: BigInt(size), changedAt: BigInt(changedAt), offset: BigInt(offset) });
+    await out.send({
+      ...chunk,
+      size: BigInt(size),
+      changedAt: BigInt(changedAt),
+      offset: BigInt(offset),
+    });
   }
 }

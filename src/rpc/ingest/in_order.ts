@@ -1,5 +1,6 @@
 /**
- * Finishes concurrent pieces of work in the order in which they were added. When one fails, those after it are not finished.
+ * Finishes concurrent pieces of work in the order in which they were added. When one fails, those
+ * after it are not finished.
  */
 export class InOrder {
   readonly #onFailure: (failure: Error) => void;

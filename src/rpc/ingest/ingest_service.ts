@@ -1,6 +1,7 @@
 /**
- * `mosaic.v1.Ingest`: one stream per proxy. A batch is acknowledged only when it is committed. While nothing can be stored
- * (the disk is full), the daemon keeps the batch and reads no further message, and the rest of the journal waits on disk.
+ * `mosaic.v1.Ingest`: one stream per proxy. A batch is acknowledged only when it is committed.
+ * While nothing can be stored (the disk is full), the daemon keeps the batch and reads no further
+ * message, and the rest of the journal waits on disk.
  */
 import type { Bounds } from "../../base/load_limits.ts";
 import type { Core } from "../../dispatch/core/core.ts";
@@ -15,7 +16,10 @@ import { StreamLink, type ToProxy } from "./proxy_link.ts";
 import { ProxyStream } from "./proxy_stream.ts";
 import { firstWindow } from "./proxy_window.ts";
 
-/** Most runs that are remembered because their proxies sent an invalid block; the oldest is forgotten. */
+/**
+ * Most runs that are remembered because their proxies sent an invalid block; the oldest is
+ * forgotten.
+ */
 const MOST_WITHOUT_BLOCKS = 1000;
 
 type IngestBounds = Pick<Bounds, "windowBytes" | "uploadRateBytes">;
@@ -26,7 +30,9 @@ export function ingestHandlers(core: Core, bounds: IngestBounds): Handlers<typeo
     deliver: (incoming, out, caller) => deliver(core, bounds, withoutBlocks, incoming, out, caller),
     fetch: (request, out) => fetchCheckpoint(core, request, out),
     async reportCode(record) {
-      if (record.attempt === 0) throw new MosaicError("invalid_argument", "attempt is 0: a proxy serves one from 1");
+      if (record.attempt === 0) {
+        throw new MosaicError("invalid_argument", "attempt is 0: a proxy serves one from 1");
+      }
       await core.recordCode(record);
       return {};
     },
@@ -44,7 +50,10 @@ async function deliver(
   const [first, ...others] = (await incoming.take()).map(({ message }) => message);
   if (first === undefined) return;
   if (first.case !== "hello") {
-    throw new MosaicError("failed_precondition", `the first message is "${first.case}": a proxy must send hello first`);
+    throw new MosaicError(
+      "failed_precondition",
+      `the first message is "${first.case}": a proxy must send hello first`,
+    );
   }
   checkIngestProtocol(first.value.protocol);
 
@@ -62,7 +71,9 @@ async function deliver(
           control: session.control,
           ...(session.observed === undefined ? {} : { observed: observedOf(session.observed) }),
           sealedForm: withoutBlocks.has(runId) ? "" : SEALED_FORM,
-          ...(session.workerSettings === undefined ? {} : { worker: settingsOf(session.workerSettings) }),
+          ...(session.workerSettings === undefined
+            ? {}
+            : { worker: settingsOf(session.workerSettings) }),
           ...(session.takesFiles ? { files: { rate: BigInt(uploadRateBytes) } } : {}),
         },
       },
@@ -70,7 +81,17 @@ async function deliver(
     core.activity.proxies.add(connected);
     const onBadBlock = () => remember(withoutBlocks, runId);
     const onFailure = (failure: Error) => incoming.interrupt(failure);
-    const proxy = new ProxyStream({ core, runId, session, connected, out, windowBytes, signal, onBadBlock, onFailure });
+    const proxy = new ProxyStream({
+      core,
+      runId,
+      session,
+      connected,
+      out,
+      windowBytes,
+      signal,
+      onBadBlock,
+      onFailure,
+    });
     for (const message of others) await proxy.take(message);
     for (;;) {
       const messages = await incoming.take();

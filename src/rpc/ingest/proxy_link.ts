@@ -6,11 +6,13 @@ import type { DaemonMessageSchema, ProxyMessage } from "../../gen/mosaic/v1/inge
 import type { Incoming, Outgoing } from "../call/handlers.ts";
 
 export type ToProxy = Outgoing<typeof DaemonMessageSchema>;
-type Message = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
+type Message = NonNullable<
+  Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]
+>;
 
 /**
- * Sends without waiting until there is space: only for small and rare messages. A proxy that has disconnected gets the
- * current state when it connects again.
+ * Sends without waiting until there is space: only for small and rare messages. A proxy that has
+ * disconnected gets the current state when it connects again.
  */
 export function sendWithoutWaiting(out: ToProxy, message: Message): void {
   try {

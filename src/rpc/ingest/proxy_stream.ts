@@ -1,7 +1,8 @@
 /**
- * Handles the messages of one connected proxy, in order. A batch is stored as soon as it arrives, in one commit with batches
- * that arrived shortly before, and acknowledged when it is committed and all earlier ones are acknowledged. Messages of other
- * kinds wait for the batches before them where the order matters.
+ * Handles the messages of one connected proxy, in order. A batch is stored as soon as it arrives,
+ * in one commit with batches that arrived shortly before, and acknowledged when it is committed and
+ * all earlier ones are acknowledged. Messages of other kinds wait for the batches before them where
+ * the order matters.
  */
 import type { Core } from "../../dispatch/core/core.ts";
 import type { ProxySession } from "../../dispatch/attempt/state/connected_proxy.ts";
@@ -20,12 +21,15 @@ import { turn } from "../call/turns.ts";
 import { untilStored } from "../call/until_stored.ts";
 
 /**
- * Journal bytes of one proxy that may wait for a commit. Beyond this its next message waits as well, so that runs get equal
- * turns.
+ * Journal bytes of one proxy that may wait for a commit. Beyond this its next message waits as
+ * well, so that runs get equal turns.
  */
 const WAITING_BYTES = 16 << 10;
 
-/** Interval of heartbeats to a proxy while a chunk of its file is stored, which may include reading the whole file. */
+/**
+ * Interval of heartbeats to a proxy while a chunk of its file is stored, which may include reading
+ * the whole file.
+ */
 const ALIVE_MS = 3000;
 
 interface ProxyStreamParts {
@@ -48,7 +52,10 @@ interface ProxyStreamParts {
 export class ProxyStream {
   readonly #parts: ProxyStreamParts;
   readonly #batches: InOrder;
-  /** A batch waits because the store's disk is full; the proxy holds its worker until the acknowledgement. */
+  /**
+   * A batch waits because the store's disk is full; the proxy holds its worker until the
+   * acknowledgement.
+   */
   #missing: ReturnType<typeof missingToWrite>;
 
   constructor(parts: ProxyStreamParts) {
@@ -56,7 +63,10 @@ export class ProxyStream {
     this.#batches = new InOrder(parts.onFailure);
   }
 
-  /** Waits until all batches so far are stored and acknowledged. @throws the error of a batch that cannot be stored */
+  /**
+   * Waits until all batches so far are stored and acknowledged. @throws the error of a batch that
+   * cannot be stored
+   */
   async settled(): Promise<void> {
     this.#parts.session.commit();
     await this.#batches.finished();
@@ -125,7 +135,8 @@ export class ProxyStream {
 
   /**
    * Acknowledges a batch, when all batches before it are acknowledged.
-   * @param early result of storing it when it arrived: the position up to which the journal was stored; undefined: nothing
+   * @param early result of storing it when it arrived: the position up to which the journal was
+   * stored; undefined: nothing
    *   could be stored
    */
   async #finish(
@@ -137,7 +148,8 @@ export class ProxyStream {
     const { core, session, connected, out, windowBytes } = this.#parts;
     let position = await early;
     // The batch before it could not be stored at that time, and is stored now.
-    const wasAhead = position !== undefined && position < batch.from && connected.position === batch.from;
+    const wasAhead = position !== undefined && position < batch.from &&
+      connected.position === batch.from;
     if (position === undefined || wasAhead) position = await this.#stored(store);
     if (position < batch.to) {
       throw new MosaicError(
@@ -150,7 +162,9 @@ export class ProxyStream {
     this.#missing = undefined;
     session.heldByStore(undefined);
     const window = windowOf(windowBytes, core.activity.proxies);
-    await out.send({ message: { case: "ack", value: { position: BigInt(position), windowBytes: BigInt(window) } } });
+    await out.send({
+      message: { case: "ack", value: { position: BigInt(position), windowBytes: BigInt(window) } },
+    });
   }
 
   /** Waits until it is stored, so that a source is read no faster than it is stored. */
@@ -174,7 +188,10 @@ export class ProxyStream {
     } catch (error) {
       if (error instanceof MosaicError) throw error;
       const { path } = message;
-      core.log.warn({ run_id: runId, path, error: messageOf(error) }, "a chunk of a file could not be stored");
+      core.log.warn(
+        { run_id: runId, path, error: messageOf(error) },
+        "a chunk of a file could not be stored",
+      );
       throw new MosaicError("aborted", messageOf(error), { cause: error });
     } finally {
       clearInterval(alive);
@@ -186,8 +203,8 @@ export class ProxyStream {
   }
 
   /**
-   * A batch that cannot be read would not be readable if it were sent again: only its range of the journal is recorded. An
-   * invalid block is delivered again as columns, from the journal.
+   * A batch that cannot be read would not be readable if it were sent again: only its range of the
+   * journal is recorded. An invalid block is delivered again as columns, from the journal.
    */
   #read(message: Batch): IngestBatch {
     const { core: { log }, runId, onBadBlock } = this.#parts;
@@ -230,7 +247,10 @@ export class ProxyStream {
     return await untilStored(inTurn, {
       signal,
       failed: (error) => {
-        core.log.warn({ run_id: runId, cause: error.message }, "a batch cannot be stored; its proxy waits");
+        core.log.warn(
+          { run_id: runId, cause: error.message },
+          "a batch cannot be stored; its proxy waits",
+        );
         this.#reportWaiting();
       },
       // The proxy is alive, but its heartbeats wait behind the batch.
@@ -242,15 +262,19 @@ export class ProxyStream {
   }
 
   /**
-   * Repeats the last acknowledgement, so that the proxy knows that the daemon is alive, and holds its worker if the disk is
-   * full or read-only.
+   * Repeats the last acknowledgement, so that the proxy knows that the daemon is alive, and holds
+   * its worker if the disk is full or read-only.
    */
   #reportWaiting(): void {
     const { session, connected, out } = this.#parts;
     const missing = this.#missing;
     sendWithoutWaiting(out, {
       case: "ack",
-      value: { position: BigInt(connected.position), windowBytes: 0n, storeFull: missing !== undefined },
+      value: {
+        position: BigInt(connected.position),
+        windowBytes: 0n,
+        storeFull: missing !== undefined,
+      },
     });
     session.heldByStore(missing);
   }

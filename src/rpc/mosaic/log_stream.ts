@@ -1,6 +1,7 @@
 /**
- * StreamLogs: a run's log file from an offset, or its last lines, and what is appended. The file belongs to one attempt: if
- * the run is attempted again, a follower stays with its file until that attempt is over.
+ * StreamLogs: a run's log file from an offset, or its last lines, and what is appended. The file
+ * belongs to one attempt: if the run is attempted again, a follower stays with its file until that
+ * attempt is over.
  */
 import type { LogChunkSchema, LogsRequest } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Core } from "../../dispatch/core/core.ts";
@@ -41,7 +42,10 @@ export function tailOffset(file: Pick<LogFile, "readSync">, size: number, lines:
   return 0;
 }
 
-/** @param linesPerSecond limit on appended lines while somebody follows; further lines are counted and only in the file */
+/**
+ * @param linesPerSecond limit on appended lines while somebody follows; further lines are counted
+ * and only in the file
+ */
 export async function streamLogs(
   core: Core,
   linesPerSecond: number,
@@ -51,13 +55,18 @@ export async function streamLogs(
 ): Promise<void> {
   const row = core.runs.resolve(request.run);
   if (request.stream !== "" && request.stream !== "stdout" && request.stream !== "stderr") {
-    throw new MosaicError("invalid_argument", `stream is "${request.stream}": give "stdout" or "stderr"`);
+    throw new MosaicError(
+      "invalid_argument",
+      `stream is "${request.stream}": give "stdout" or "stderr"`,
+    );
   }
   const ranks = Math.max(1, core.ranks(row).length);
   if (request.rank >= ranks) {
     throw new MosaicError(
       "invalid_argument",
-      `rank is ${request.rank}: run ${row.runId} has ${ranks === 1 ? "one rank, 0" : `ranks 0 to ${ranks - 1}`}`,
+      `rank is ${request.rank}: run ${row.runId} has ${
+        ranks === 1 ? "one rank, 0" : `ranks 0 to ${ranks - 1}`
+      }`,
     );
   }
   caller.follows(row.runId);

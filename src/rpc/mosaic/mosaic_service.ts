@@ -1,4 +1,7 @@
-/** `mosaic.v1.Mosaic`: calls that the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
+/**
+ * `mosaic.v1.Mosaic`: calls that the original's contract lacks. Runs are named by id, unique
+ * prefix, name or "@last".
+ */
 import type { Bounds } from "../../base/load_limits.ts";
 import type { Core } from "../../dispatch/core/core.ts";
 import { parameterNames } from "../../dispatch/core/run_parameters.ts";
@@ -28,16 +31,25 @@ function statesOf(names: readonly string[]): RunState[] | undefined {
   return names.map((name) => {
     const state = RUN_STATES.find((s) => s === name.toUpperCase());
     if (state === undefined) {
-      throw new MosaicError("invalid_argument", `states has "${name}": a state is one of ${RUN_STATES.join(", ")}`);
+      throw new MosaicError(
+        "invalid_argument",
+        `states has "${name}": a state is one of ${RUN_STATES.join(", ")}`,
+      );
     }
     return state;
   });
 }
 
-export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Handlers<typeof Mosaic> {
+export function mosaicHandlers(
+  core: Core,
+  bounds: Pick<Bounds, "logLines">,
+): Handlers<typeof Mosaic> {
   const named = (ref: string): string => {
     if (ref !== "") return ref;
-    throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
+    throw new MosaicError(
+      "invalid_argument",
+      "run is empty: give its id, a prefix of it, its name or @last",
+    );
   };
   const resolve = (ref: string): RunRow => core.runs.resolve(named(ref));
   /** Also one in the trash. */
@@ -73,10 +85,18 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
       const token = request.pageToken === "" ? undefined : request.pageToken;
       const { where, sort, columns } = request;
-      const { runs, values, nextToken, total } = await core.query(filter, { where, sort, columns, limit, token });
+      const { runs, values, nextToken, total } = await core.query(filter, {
+        where,
+        sort,
+        columns,
+        limit,
+        token,
+      });
       return {
         runs: runs.map(runMessage),
-        values: columns.length === 0 ? [] : values.map((row) => ({ json: row.map((value) => JSON.stringify(value)) })),
+        values: columns.length === 0
+          ? []
+          : values.map((row) => ({ json: row.map((value) => JSON.stringify(value)) })),
         nextPageToken: nextToken ?? "",
         total: BigInt(total),
       };
@@ -85,7 +105,10 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const row = resolve(request.run);
       const grace = request.graceSeconds;
       if (grace !== undefined && !(grace >= 0 && grace <= 3600)) {
-        throw new MosaicError("invalid_argument", `grace_seconds is ${grace}: give 0 to 3600 seconds`);
+        throw new MosaicError(
+          "invalid_argument",
+          `grace_seconds is ${grace}: give 0 to 3600 seconds`,
+        );
       }
       return answer(core.cancel(row.runId, { graceSeconds: grace }));
     },
@@ -97,45 +120,61 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     async observeFiles({ run, patterns }) {
       const { runId } = resolve(run);
       const files = await core.observe(runId, patterns);
-      return { run: answer(core.runs.require(runId)), files: files.map((f) => ({ ...f, records: BigInt(f.records) })) };
+      return {
+        run: answer(core.runs.require(runId)),
+        files: files.map((f) => ({ ...f, records: BigInt(f.records) })),
+      };
     },
     retryRun: (request) => answer(core.retry(resolve(request.run).runId)),
-    resetRun: async ({ run, fromCheckpoint }) => answer(await core.reset(resolve(run).runId, fromCheckpoint)),
+    resetRun: async ({ run, fromCheckpoint }) =>
+      answer(await core.reset(resolve(run).runId, fromCheckpoint)),
     importRun: async ({ directory }) => answer(await core.importRun(directory)),
     async deleteRun({ run, forever }) {
-      const { freedBytes, until } = await core.delete(forever ? anyRun(run) : resolve(run).runId, forever);
-      return { freedBytes: BigInt(freedBytes), keptUntil: until === null ? undefined : timestampOfMs(until) };
+      const { freedBytes, until } = await core.delete(
+        forever ? anyRun(run) : resolve(run).runId,
+        forever,
+      );
+      return {
+        freedBytes: BigInt(freedBytes),
+        keptUntil: until === null ? undefined : timestampOfMs(until),
+      };
     },
     restoreRun: ({ run }) => answer(core.restore(core.runs.resolveDeleted(named(run)).runId)),
     validateConfig: (request) => core.validate(request.configJson),
-    streamTelemetry: (request, out, caller) => streamTelemetry(core, encodings, request, out, caller),
+    streamTelemetry: (request, out, caller) =>
+      streamTelemetry(core, encodings, request, out, caller),
     streamEvents: (request, out, caller) => streamEvents(core, request, out, caller),
     streamLogs: (request, out, caller) => streamLogs(core, bounds.logLines, request, out, caller),
     listSeries(request) {
       const { runId } = resolve(request.run);
       return {
-        series: (request.sources ? core.records.listSources(runId) : core.records.listSeries(runId)).map((
-          { name, points, nonFinite, last, min, max, mean, minStep, maxStep, label, copyOf },
-        ) => ({
-          source: label,
-          copyOf: copyOf ?? "",
-          name,
-          points: BigInt(points),
-          nonFinite: BigInt(nonFinite),
-          last: last ?? undefined,
-          min: min ?? undefined,
-          max: max ?? undefined,
-          mean: mean ?? undefined,
-          minStep: minStep === null ? undefined : BigInt(minStep),
-          maxStep: maxStep === null ? undefined : BigInt(maxStep),
-        })),
+        series: (request.sources ? core.records.listSources(runId) : core.records.listSeries(runId))
+          .map((
+            { name, points, nonFinite, last, min, max, mean, minStep, maxStep, label, copyOf },
+          ) => ({
+            source: label,
+            copyOf: copyOf ?? "",
+            name,
+            points: BigInt(points),
+            nonFinite: BigInt(nonFinite),
+            last: last ?? undefined,
+            min: min ?? undefined,
+            max: max ?? undefined,
+            mean: mean ?? undefined,
+            minStep: minStep === null ? undefined : BigInt(minStep),
+            maxStep: maxStep === null ? undefined : BigInt(maxStep),
+          })),
       };
     },
     listColumns: () => ({ parameters: parameterNames(core), metrics: core.records.seriesNames() }),
     getSeries(request) {
       const { runId } = resolve(request.run);
-      if (request.name === "") throw new MosaicError("invalid_argument", "name is empty: ListSeries gives the names");
-      const buckets = request.buckets === 0 ? DEFAULT_BUCKETS : Math.min(request.buckets, MAX_BUCKETS);
+      if (request.name === "") {
+        throw new MosaicError("invalid_argument", "name is empty: ListSeries gives the names");
+      }
+      const buckets = request.buckets === 0
+        ? DEFAULT_BUCKETS
+        : Math.min(request.buckets, MAX_BUCKETS);
       const all = request.fromX === 0n && request.toX === 0n;
       const toX = all ? Number.MAX_SAFE_INTEGER : Number(request.toX);
       const rows = core.records.series(runId, request.name, Number(request.fromX), toX, buckets)
@@ -162,7 +201,9 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     createSweep: async ({ specJson, sweepId, anyName }, caller) =>
       sweepMessage(await core.beginSweep(specJson, sweepId, anyName, submitterOf(caller))),
     async listSweeps({ limit }) {
-      const sweeps = await core.listSweeps(limit === 0 ? DEFAULT_LIMIT : Math.min(limit, MAX_LIMIT));
+      const sweeps = await core.listSweeps(
+        limit === 0 ? DEFAULT_LIMIT : Math.min(limit, MAX_LIMIT),
+      );
       return { sweeps: sweeps.map(sweepMessage) };
     },
     getSweep: async ({ sweep, trials }) => sweepMessage(await core.getSweep(sweep, trials)),
@@ -174,8 +215,15 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       return hostMessage(core.host());
     },
     getGpuUse: ({ since }) => ({
-      runs: core.runs.gpus.use(since === undefined ? 0 : Number(since.seconds) * 1000).map((use) => ({
-        ...{ runId: use.runId, runName: use.name, submitter: use.submitter, gpuSeconds: use.gpuMs / 1000 },
+      runs: core.runs.gpus.use(since === undefined ? 0 : Number(since.seconds) * 1000).map((
+        use,
+      ) => ({
+        ...{
+          runId: use.runId,
+          runName: use.name,
+          submitter: use.submitter,
+          gpuSeconds: use.gpuMs / 1000,
+        },
         ...{ measuredSeconds: use.measuredMs / 1000, idleSeconds: use.idleMs / 1000 },
       })),
     }),
@@ -216,15 +264,21 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       return {};
     },
     getCode: ({ run, diffs }) => ({
-      records: core.code(resolve(run).runId, diffs).map((record) => ({ ...record, at: timestampOfMs(record.at) })),
+      records: core.code(resolve(run).runId, diffs).map((record) => ({
+        ...record,
+        at: timestampOfMs(record.at),
+      })),
     }),
     getLineage: ({ run }) => lineageMessage(core.lineage.of(resolve(run))),
     findArtifact({ artifact }) {
       const found = core.lineage.find(artifact);
       return { ...found, bytes: BigInt(found.bytes) };
     },
-    nameArtifact: ({ artifact, name, aliases }) => namedMessage(core.lineage.name(artifact, name, aliases)),
-    listNamedArtifacts: ({ name }) => ({ artifacts: core.lineage.versions(name).map(namedMessage) }),
+    nameArtifact: ({ artifact, name, aliases }) =>
+      namedMessage(core.lineage.name(artifact, name, aliases)),
+    listNamedArtifacts: ({ name }) => ({
+      artifacts: core.lineage.versions(name).map(namedMessage),
+    }),
     testMessages: async ({ receiver }) => ({ results: await core.testMessages(receiver) }),
     shutdown() {
       core.requestShutdown("asked for by a client");

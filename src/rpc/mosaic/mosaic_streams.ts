@@ -21,7 +21,10 @@ const EVENTS_A_READ = 256;
 function kindOf(text: string): TelemetryKind {
   const kind = TELEMETRY_KINDS.find((k) => k === text);
   if (kind === undefined) {
-    throw new MosaicError("invalid_argument", `kind is "${text}": give one of ${TELEMETRY_KINDS.join(", ")}`);
+    throw new MosaicError(
+      "invalid_argument",
+      `kind is "${text}": give one of ${TELEMETRY_KINDS.join(", ")}`,
+    );
   }
   return kind;
 }
@@ -59,7 +62,11 @@ export async function streamEvents(
   let cursor = request.sinceSeq === 0n && request.tail > 0
     ? runs.seqBeforeNewest(request.tail, filter)
     : sinceOf(request.sinceSeq);
-  const closed = core.activity.subscribers.opened("grpc", "event_log", () => runs.eventHead() - cursor);
+  const closed = core.activity.subscribers.opened(
+    "grpc",
+    "event_log",
+    () => runs.eventHead() - cursor,
+  );
   try {
     while (!caller.signal.aborted) {
       const head = runs.eventHead();

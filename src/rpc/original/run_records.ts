@@ -21,7 +21,10 @@ const STATES = Object.keys(STATUS) as RunState[];
 
 type RunRecordInit = MessageInitShape<typeof RunRecordSchema>;
 
-/** Invalid status numbers are ignored; if none is left, all runs match (undefined), as in the original. */
+/**
+ * Invalid status numbers are ignored; if none is left, all runs match (undefined), as in the
+ * original.
+ */
 export function statesOf(filter: readonly RunStatus[]): RunState[] | undefined {
   const wanted = new Set(filter);
   const states = STATES.filter((state) => wanted.has(STATUS[state]));

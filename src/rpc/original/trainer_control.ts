@@ -1,4 +1,7 @@
-/** ControlStream: pauses, resumes and throttles a run, grants credits, and reports such changes by others. */
+/**
+ * ControlStream: pauses, resumes and throttles a run, grants credits, and reports such changes by
+ * others.
+ */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlEvent, ControlEventSchema } from "../../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../../dispatch/core/core.ts";
@@ -61,8 +64,8 @@ function apply(core: Core, credits: Credits, message: ControlEvent, caller: Call
 }
 
 /**
- * The client names runs by sending events (one without an `event` only subscribes). From then on it receives each change of
- * those runs' desired control, beginning with the current one.
+ * The client names runs by sending events (one without an `event` only subscribes). From then on it
+ * receives each change of those runs' desired control, beginning with the current one.
  */
 export async function controlStream(
   core: Core,
@@ -89,7 +92,10 @@ export async function controlStream(
           apply(core, credits, message, caller);
           if (sent.has(message.runId)) continue;
           sent.set(message.runId, { paused: false, maxRateHz: 0 });
-          leave.push(core.workerListens(message.runId, bearerOf(caller.header("authorization"))) ?? (() => {}));
+          leave.push(
+            core.workerListens(message.runId, bearerOf(caller.header("authorization"))) ??
+              (() => {}),
+          );
         }
         named.resolve();
       }

@@ -35,7 +35,9 @@ async function publish<T extends { runId: string }>(
   for (;;) {
     const messages = await incoming.take();
     if (messages.length === 0) return { accepted: BigInt(accepted), dropped: 0n };
-    const wrong = messages.findIndex((message) => message.runId === "" || message.runId !== (runId ??= message.runId));
+    const wrong = messages.findIndex((message) =>
+      message.runId === "" || message.runId !== (runId ??= message.runId)
+    );
     // Messages before an invalid one are stored.
     const good = wrong === -1 ? messages : messages.slice(0, wrong);
     if (good.length > 0) {
@@ -48,11 +50,15 @@ async function publish<T extends { runId: string }>(
           `attempt ${attempt} of run ${runId} has ended; the run is in attempt ${run.attempt}`,
         );
       }
-      // The stream waits and is not refused: the original's proxy would drop what it could not send.
+      // The stream waits and is not refused: the original's proxy would drop what it could not
+      // send.
       await untilStored(() => store(runId!, good), {
         signal: caller.signal,
         failed: ({ message }) =>
-          core.log.warn({ rpc: caller.path, cause: message }, "telemetry cannot be stored now; its sender waits"),
+          core.log.warn(
+            { rpc: caller.path, cause: message },
+            "telemetry cannot be stored now; its sender waits",
+          ),
       });
       accepted += good.length;
     }
@@ -64,5 +70,8 @@ async function publish<T extends { runId: string }>(
 function wrongRun(got: string, first: string | undefined): MosaicError {
   return got === ""
     ? new MosaicError("invalid_argument", "run_id is empty: every record names its run")
-    : new MosaicError("invalid_argument", `run_id changed from "${first}" to "${got}": one stream carries one run`);
+    : new MosaicError(
+      "invalid_argument",
+      `run_id changed from "${first}" to "${got}": one stream carries one run`,
+    );
 }

@@ -18,7 +18,9 @@ import { everyRun, streamRecords, watchRuns } from "./trainer_streams.ts";
 function known(core: Core, runId: string) {
   const row = core.runs.get(runId);
   if (row === undefined) {
-    throw new MosaicError("not_found", `run not found: "${runId}"`, { hint: "ListRuns shows the runs there are." });
+    throw new MosaicError("not_found", `run not found: "${runId}"`, {
+      hint: "ListRuns shows the runs there are.",
+    });
   }
   return row;
 }
@@ -50,7 +52,9 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
     },
     async listRuns(request) {
       const records = [];
-      for await (const runs of everyRun(core, statesOf(request.statusFilter))) records.push(...runs.map(runRecord));
+      for await (const runs of everyRun(core, statesOf(request.statusFilter))) {
+        records.push(...runs.map(runRecord));
+      }
       return { runs: records };
     },
     watchRuns: (request, out, caller) => watchRuns(core, request, out, caller),
@@ -60,7 +64,10 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
     },
     registerWorker(request) {
       if (request.runId === "") {
-        throw new MosaicError("invalid_argument", "run_id is empty: name the run the worker belongs to");
+        throw new MosaicError(
+          "invalid_argument",
+          "run_id is empty: name the run the worker belongs to",
+        );
       }
       known(core, request.runId);
       const { $typeName: _, $unknown: __, ...fields } = request;
@@ -77,7 +84,8 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
         commit: COMMIT ?? "",
       };
     },
-    streamRunSteps: (request, out, caller) => streamRecords(core, credits, encodings, RUN_STEPS, request, out, caller),
+    streamRunSteps: (request, out, caller) =>
+      streamRecords(core, credits, encodings, RUN_STEPS, request, out, caller),
     streamRunEpisodes: (request, out, caller) =>
       streamRecords(core, credits, encodings, RUN_EPISODES, request, out, caller),
     publishRunSteps: (incoming, caller) => publishSteps(core, incoming, caller),

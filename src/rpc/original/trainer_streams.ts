@@ -1,4 +1,7 @@
-/** WatchRuns, StreamRunSteps and StreamRunEpisodes of the original's contract: streams that never end by themselves. */
+/**
+ * WatchRuns, StreamRunSteps and StreamRunEpisodes of the original's contract: streams that never
+ * end by themselves.
+ */
 import type { DescMessage } from "@bufbuild/protobuf";
 import type { RunRecordSchema, WatchRunsRequest } from "../../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../../dispatch/core/core.ts";
@@ -18,8 +21,14 @@ import { anyOf } from "../../wire/http/waiting.ts";
 const TRANSITIONS_A_READ = 256;
 const RUNS_A_PAGE = 100;
 
-/** Every run that matches the filter, oldest submitted first, a page at a time, so that other work can run in between. */
-export async function* everyRun(core: Core, states: RunState[] | undefined): AsyncGenerator<RunRow[], void> {
+/**
+ * Every run that matches the filter, oldest submitted first, a page at a time, so that other work
+ * can run in between.
+ */
+export async function* everyRun(
+  core: Core,
+  states: RunState[] | undefined,
+): AsyncGenerator<RunRow[], void> {
   let token: string | undefined;
   do {
     const page = { limit: RUNS_A_PAGE, token, oldestFirst: true };
@@ -48,7 +57,11 @@ export async function watchRuns(
       for (const row of runs) await out.send(runRecord(row));
     }
   }
-  const closed = core.activity.subscribers.opened("grpc", "transitions", () => core.runs.transitionHead() - cursor);
+  const closed = core.activity.subscribers.opened(
+    "grpc",
+    "transitions",
+    () => core.runs.transitionHead() - cursor,
+  );
   try {
     while (!caller.signal.aborted) {
       const transitions = core.runs.transitionsSince(cursor, TRANSITIONS_A_READ);
@@ -70,7 +83,9 @@ export async function watchRuns(
 }
 
 function required(runId: string): string {
-  if (runId === "") throw new MosaicError("invalid_argument", "run_id is empty: name the run to stream");
+  if (runId === "") {
+    throw new MosaicError("invalid_argument", "run_id is empty: name the run to stream");
+  }
   return runId;
 }
 
@@ -86,7 +101,11 @@ export async function streamRecords<K extends "steps" | "episodes">(
 ): Promise<void> {
   const runId = required(request.runId);
   caller.follows(runId);
-  const options = { since: sinceOf(request.sinceSeq), signal: caller.signal, follow: "forever" } as const;
+  const options = {
+    since: sinceOf(request.sinceSeq),
+    signal: caller.signal,
+    follow: "forever",
+  } as const;
   using run = core.records.follow(runId);
   using open = anyOf(caller.signal, run.deleted);
   const credited = credits.open(core, caller, runId, form.kind);

@@ -1,4 +1,7 @@
-/** Cursors: how every stream reads a log after `since_seq`, in chunks that let other calls run in between. */
+/**
+ * Cursors: how every stream reads a log after `since_seq`, in chunks that let other calls run in
+ * between.
+ */
 import type { Core } from "../../dispatch/core/core.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { FollowedRun } from "../../telemetry/telemetry_log.ts";
@@ -23,7 +26,8 @@ export interface CursorOptions {
   since: number;
   signal: AbortSignal;
   /**
-   * - `forever`: waits at the head until the run is deleted (the original's clients subscribe again at every end)
+   * - `forever`: waits at the head until the run is deleted (the original's clients subscribe again
+   *   at every end)
    * - `until_ended`: waits at the head until the run has ended and everything was read
    * - `to_head`: what is stored now
    */
@@ -33,8 +37,8 @@ export interface CursorOptions {
 }
 
 /**
- * A run's records after `since` in chunks, ascending and contiguous. @throws MosaicError `out_of_range` below retention,
- * `not_found` if the run is deleted meanwhile
+ * A run's records after `since` in chunks, ascending and contiguous. @throws MosaicError
+ * `out_of_range` below retention, `not_found` if the run is deleted meanwhile
  */
 export async function* recordChunks<K extends TelemetryKind>(
   core: Core,
@@ -49,7 +53,11 @@ export async function* recordChunks<K extends TelemetryKind>(
   let cursor = options.since;
   let left = options.limit ?? Infinity;
   const records = encodings.open(form, runId);
-  const closed = core.activity.subscribers.opened("grpc", kind, () => core.records.head(runId, kind) - cursor);
+  const closed = core.activity.subscribers.opened(
+    "grpc",
+    kind,
+    () => core.records.head(runId, kind) - cursor,
+  );
   try {
     while (!signal.aborted && left > 0) {
       deleted.throwIfAborted();

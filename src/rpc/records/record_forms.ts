@@ -33,12 +33,14 @@ export function telemetryBatch<K extends TelemetryKind>(kind: K): Form<K> {
 export const RUN_STEPS: Form<"steps"> = {
   name: "RunStep",
   kind: "steps",
-  encode: (runId, rows) => frames.written(() => rows.forEach((row) => writeStep(frames, runId, row))),
+  encode: (runId, rows) =>
+    frames.written(() => rows.forEach((row) => writeStep(frames, runId, row))),
 };
 
 /** The original's RunEpisode. */
 export const RUN_EPISODES: Form<"episodes"> = {
   name: "RunEpisode",
   kind: "episodes",
-  encode: (runId, rows) => frames.written(() => rows.forEach((row) => writeEpisode(frames, runId, row))),
+  encode: (runId, rows) =>
+    frames.written(() => rows.forEach((row) => writeEpisode(frames, runId, row))),
 };

@@ -1,7 +1,7 @@
 /**
- * Records encoded once for all subscribers of a run. Rows never change, so a chunk that begins after a seq serves every
- * reader at that position; readers at the head of a log wake together and continue in step. Only the newest chunks that
- * several readers may want are kept.
+ * Records encoded once for all subscribers of a run. Rows never change, so a chunk that begins
+ * after a seq serves every reader at that position; readers at the head of a log wake together and
+ * continue in step. Only the newest chunks that several readers may want are kept.
  */
 import type { Core } from "../../dispatch/core/core.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
@@ -80,7 +80,8 @@ export class SharedEncodings {
 
 export interface EncodedRecords {
   /**
-   * The next chunk after `since`, of at most this many rows; undefined at the head. @throws `out_of_range` below retention.
+   * The next chunk after `since`, of at most this many rows; undefined at the head. @throws
+   * `out_of_range` below retention.
    */
   read(since: number, most: number): Chunk | undefined;
   close(): void;

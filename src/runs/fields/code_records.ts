@@ -4,7 +4,9 @@ import type { AttemptsCode, CodeRecord, EnvironmentRecord } from "../../provenan
 import { timeMs } from "./field_json.ts";
 
 /** The daemon has checked the form of what they contain. */
-export function attemptsCode({ attempt, at, codeJson, environmentJson, diff }: Message): AttemptsCode {
+export function attemptsCode(
+  { attempt, at, codeJson, environmentJson, diff }: Message,
+): AttemptsCode {
   return {
     attempt,
     at: timeMs(at) ?? 0,

@@ -26,7 +26,12 @@ const CONVERSIONS: Record<Exclude<RunFieldKind, "object">, Conversion> = {
   outcome: text,
   phase: text,
   base: text,
-  integer: { empty: 0, json: same, message: (n: number, wide) => wide ? BigInt(n) : n, parsed: Number },
+  integer: {
+    empty: 0,
+    json: same,
+    message: (n: number, wide) => wide ? BigInt(n) : n,
+    parsed: Number,
+  },
   number: { empty: 0, json: same, message: same, parsed: same },
   flag: { empty: false, json: isSet, message: isSet, parsed: same },
   time: {
@@ -134,7 +139,8 @@ function ofValue({ kind, null: where, type, zero }: RunField): Conversions {
     (nullable && !zero && (value === "" || value === 0 || value === 0n));
   return {
     jsonOf: (value) => isNone(value) ? none : json(value as never),
-    messageOf: (value) => value === null || value === undefined ? undefined : message(value as never, wide),
+    messageOf: (value) =>
+      value === null || value === undefined ? undefined : message(value as never, wide),
     parsed: (value) => isNone(value) ? none : parsed(value as never),
   };
 }
@@ -144,15 +150,23 @@ function ofObject({ list, null: where }: RunField, fields: Prepared[]): Conversi
   const isNone = (value: unknown, root: Properties) =>
     value === null || (first!.read(value as Properties, root) ?? null) === null;
   const one = (value: unknown): unknown =>
-    value === undefined && where === "both" ? null : parsedObject(fields, (value ?? {}) as Properties);
+    value === undefined && where === "both"
+      ? null
+      : parsedObject(fields, (value ?? {}) as Properties);
   if (list) {
     const each = (of: typeof jsonObject) => (values: unknown, root: Properties) =>
       (values as Properties[]).map((value) => of(fields, value, root));
-    return { jsonOf: each(jsonObject), messageOf: each(messageObject), parsed: (of) => (of as unknown[]).map(one) };
+    return {
+      jsonOf: each(jsonObject),
+      messageOf: each(messageObject),
+      parsed: (of) => (of as unknown[]).map(one),
+    };
   }
   return {
-    jsonOf: (value, root) => isNone(value, root) ? null : jsonObject(fields, value as Properties, root),
-    messageOf: (value, root) => isNone(value, root) ? undefined : messageObject(fields, value as Properties, root),
+    jsonOf: (value, root) =>
+      isNone(value, root) ? null : jsonObject(fields, value as Properties, root),
+    messageOf: (value, root) =>
+      isNone(value, root) ? undefined : messageObject(fields, value as Properties, root),
     parsed: one,
   };
 }
@@ -163,9 +177,15 @@ function jsonObject(fields: readonly Prepared[], parent: Properties, root: Prope
   return json;
 }
 
-function messageObject(fields: readonly Prepared[], parent: Properties, root: Properties): Properties {
+function messageObject(
+  fields: readonly Prepared[],
+  parent: Properties,
+  root: Properties,
+): Properties {
   const message: Properties = {};
-  for (const field of fields) message[field.message] = field.messageOf(field.read(parent, root), root);
+  for (const field of fields) {
+    message[field.message] = field.messageOf(field.read(parent, root), root);
+  }
   return message;
 }
 

@@ -1,4 +1,7 @@
-/** The fields of events, artifacts and the host, as `run_fields.ts` has those of runs. Their messages are in mosaic.proto. */
+/**
+ * The fields of events, artifacts and the host, as `run_fields.ts` has those of runs. Their
+ * messages are in mosaic.proto.
+ */
 import type { RunField } from "./run_fields.ts";
 
 export const EVENT_FIELDS = [

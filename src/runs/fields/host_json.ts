@@ -1,10 +1,15 @@
-/** The one JSON of events, artifacts and the host: from what the daemon knows, and from its messages. */
+/**
+ * The one JSON of events, artifacts and the host: from what the daemon knows, and from its
+ * messages.
+ */
 import type { Artifact, Event, HostResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { FieldJson, type Properties } from "./field_json.ts";
 import { ARTIFACT_FIELDS, EVENT_FIELDS, HOST_FIELDS } from "./host_fields.ts";
 import type { JsonOf, Properties as PropertiesOf } from "./run_types.ts";
 
-export type EventJson = Omit<JsonOf<(typeof EVENT_FIELDS)[number]>, "data"> & { data: Record<string, unknown> };
+export type EventJson = Omit<JsonOf<(typeof EVENT_FIELDS)[number]>, "data"> & {
+  data: Record<string, unknown>;
+};
 export type ArtifactJson = JsonOf<(typeof ARTIFACT_FIELDS)[number]>;
 export type HostJson = JsonOf<(typeof HOST_FIELDS)[number]>;
 export type HostInfo = PropertiesOf<(typeof HOST_FIELDS)[number]>;

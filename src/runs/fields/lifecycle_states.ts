@@ -1,4 +1,7 @@
-/** The states of a run, and how one ends. What moves a run between them: src/registry/lifecycle/lifecycle.ts. */
+/**
+ * The states of a run, and how one ends. What moves a run between them:
+ * src/registry/lifecycle/lifecycle.ts.
+ */
 
 /**
  * - `INIT`: submitted (or to be attempted again), waiting to be started
@@ -54,7 +57,8 @@ export const OUTCOMES = ["succeeded", "failed", "canceled"] as const;
 export type Outcome = typeof OUTCOMES[number];
 
 /**
- * - `intended`: committed before the engine is asked, so that a later daemon can search for the job by its name
+ * - `intended`: committed before the engine is asked, so that a later daemon can search for the job
+ *   by its name
  * - `queued`: the engine has the job in its queue
  * - `running`: the job has nodes
  * - `ended`: the engine has no process of the job left

@@ -19,11 +19,16 @@ interface Data {
 export class NotReadLines {
   readonly #lines = new Map<string, string>();
 
-  add(kind: string, { problem, source = "", detail = "", what = "", remedy, line, count: n = 1 }: Data): void {
+  add(
+    kind: string,
+    { problem, source = "", detail = "", what = "", remedy, line, count: n = 1 }: Data,
+  ): void {
     const name = source.slice(source.lastIndexOf("/") + 1);
     if (kind === "source_observed") {
       // Somebody has named it since.
-      for (const key of this.#lines.keys()) if (key.startsWith(`not_read ${source} `)) this.#lines.delete(key);
+      for (const key of this.#lines.keys()) {
+        if (key.startsWith(`not_read ${source} `)) this.#lines.delete(key);
+      }
     } else if (kind === "not_read") {
       const example = line === undefined ? "" : `, as in "${line}"`;
       const advice = remedy === undefined ? "" : `. To change it: ${remedy}`;
@@ -31,7 +36,10 @@ export class NotReadLines {
     } else if (problem === "left_out") {
       this.#lines.set(detail, detail);
     } else if (problem !== "replaced" && problem !== "torn") {
-      this.#lines.set(`${source} ${problem}`, `${name}: ${detail}${n > 1 ? ` (${count(n)} times)` : ""}`);
+      this.#lines.set(
+        `${source} ${problem}`,
+        `${name}: ${detail}${n > 1 ? ` (${count(n)} times)` : ""}`,
+      );
     }
   }
 
@@ -40,7 +48,10 @@ export class NotReadLines {
   }
 }
 
-/** Of such kinds a few say nothing about a run whose numbers were read: one line of prose, a table beside the log. */
+/**
+ * Of such kinds a few say nothing about a run whose numbers were read: one line of prose, a table
+ * beside the log.
+ */
 const OF_OTHERS =
   /(?:lines with numbers in no known form|lines whose step is no whole number|values with an unknown unit|a table with numbers|JSON lines with numbers)$/;
 

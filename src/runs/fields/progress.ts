@@ -19,11 +19,16 @@ export function fraction(run: ProgressInput): number | undefined {
   return run.maxSteps > 0 ? Math.min(1, run.steps / run.maxSteps) : run.part ?? undefined;
 }
 
-/** Milliseconds to the end at the current rate; undefined unless the run is executing with a known end. */
+/**
+ * Milliseconds to the end at the current rate; undefined unless the run is executing with a known
+ * end.
+ */
 export function eta(run: ProgressInput): number | undefined {
   // A paused run makes no progress, so it has no estimate.
   if (run.state !== "EXECUTING") return undefined;
-  if (run.maxSteps === 0) return run.part && run.elapsedMs ? run.elapsedMs * (1 / run.part - 1) : undefined;
+  if (run.maxSteps === 0) {
+    return run.part && run.elapsedMs ? run.elapsedMs * (1 / run.part - 1) : undefined;
+  }
   if (!(run.stepsPerSecond > 0)) return undefined;
   return (Math.max(0, run.maxSteps - run.steps) / run.stepsPerSecond) * 1000;
 }
@@ -36,10 +41,15 @@ export function bar(part: number, width: number): string {
   return ("█".repeat(full) + (rest === 0 ? "" : " ▏▎▍▌▋▊▉"[rest]!)).padEnd(width);
 }
 
-/** "62% 12k/20k ETA 3m 07s", after a bar if it has a width; only the step count if the end is unknown. */
+/**
+ * "62% 12k/20k ETA 3m 07s", after a bar if it has a width; only the step count if the end is
+ * unknown.
+ */
 export function progressText(run: ProgressInput, barWidth = 0): string {
   const part = fraction(run);
-  if (part === undefined || (run.maxSteps === 0 && run.part == null)) return `${compact(run.steps)} steps`;
+  if (part === undefined || (run.maxSteps === 0 && run.part == null)) {
+    return `${compact(run.steps)} steps`;
+  }
   const left = eta(run);
   const percent = `${Math.floor(part * 100)}%`;
   return [

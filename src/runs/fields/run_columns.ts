@@ -1,4 +1,7 @@
-/** The columns of a table of runs, for `mosaic list` and the page: text for people, and plain values for CSV, sorting and groups. */
+/**
+ * The columns of a table of runs, for `mosaic list` and the page: text for people, and plain values
+ * for CSV, sorting and groups.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import { bytes, compact, count, duration, number, rate } from "../../base/text/format.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
@@ -43,7 +46,11 @@ export type RunColumnNow = Omit<RunColumn, "value" | "text"> & {
   text(run: RunJson): string;
 };
 
-const words = (name: string, value: (run: RunJson) => string | null, shrinkTo?: number): RunColumn => ({
+const words = (
+  name: string,
+  value: (run: RunJson) => string | null,
+  shrinkTo?: number,
+): RunColumn => ({
   name,
   ...(shrinkTo === undefined ? {} : { shrinkTo }),
   value,
@@ -51,7 +58,11 @@ const words = (name: string, value: (run: RunJson) => string | null, shrinkTo?: 
 });
 
 /** Values are separated by blanks in CSV. */
-const list = (name: string, values: (run: RunJson) => readonly (string | number)[], shrinkTo?: number): RunColumn => ({
+const list = (
+  name: string,
+  values: (run: RunJson) => readonly (string | number)[],
+  shrinkTo?: number,
+): RunColumn => ({
   ...words(name, (run) => values(run).join(" "), shrinkTo),
   items: values,
   text: (run) => values(run).join(","),
@@ -74,7 +85,8 @@ const figure = (
   name: string,
   value: RunColumn["value"],
   figure: (n: number) => string,
-  text: RunColumn["text"] = (run, now) => value(run, now) === null ? "" : figure(value(run, now) as number),
+  text: RunColumn["text"] = (run, now) =>
+    value(run, now) === null ? "" : figure(value(run, now) as number),
 ): RunColumn => ({ name, align: "right", value, figure, text });
 
 /** @param barWidth of the bar of progress; 0: none */
@@ -103,7 +115,12 @@ export function runColumns(barWidth = 0): RunColumn[] {
       count,
       (r) => withOverwritten(r.telemetry.episodes, r.telemetry.overwritten_episodes),
     ),
-    figure("steps", stepsOf, count, (r) => withOverwritten(stepsOf(r), r.telemetry.overwritten_steps)),
+    figure(
+      "steps",
+      stepsOf,
+      count,
+      (r) => withOverwritten(stepsOf(r), r.telemetry.overwritten_steps),
+    ),
     figure("rate", (r) => r.outcome === null ? r.telemetry.steps_per_second : null, rate, rateText),
     figure("reward", rewardOf, number),
     since("deleted", (r) => r.deleted_at),
@@ -146,9 +163,14 @@ export function valueColumn(name: string): RunColumnNow {
 }
 
 /** The columns with these names. @throws {MosaicError} `invalid_argument` for an unknown name */
-export function chooseColumns<C extends { name: string }>(names: readonly string[], all: readonly C[]): C[] {
+export function chooseColumns<C extends { name: string }>(
+  names: readonly string[],
+  all: readonly C[],
+): C[] {
   return names.map((name) => {
-    const column = all.find((c) => c.name === name || c.name === name.toLowerCase().replaceAll("-", "_"));
+    const column = all.find((c) =>
+      c.name === name || c.name === name.toLowerCase().replaceAll("-", "_")
+    );
     if (column !== undefined) return column;
     const known = all.map((c) => c.name);
     throw new MosaicError("invalid_argument", `no column "${name}".${didYouMean(name, known)}`, {

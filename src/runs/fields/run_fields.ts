@@ -1,12 +1,26 @@
 /**
- * The fields of a run: one row each. From this table come the columns of `runs` in the registry and the type of a row
- * (run_types.ts, src/registry/rows.ts), the one JSON of command line, page and exports (run_json.ts, src/registry/contract.ts),
- * the messages of `proto/mosaic/v1/mosaic.proto` and what fills and reads them (run_message.ts), and the tables of fields in
- * docs/reference/cli.md. `deno task gen` writes the messages and the tables anew. docs/reference/development.md says what a new field needs.
+ * The fields of a run: one row each. From this table come the columns of `runs` in the registry and
+ * the type of a row (run_types.ts, src/registry/rows.ts), the one JSON of command line, page and
+ * exports (run_json.ts, src/registry/contract.ts), the messages of `proto/mosaic/v1/mosaic.proto`
+ * and what fills and reads them (run_message.ts), and the tables of fields in
+ * docs/reference/cli.md. `deno task gen` writes the messages and the tables anew.
+ * docs/reference/development.md says what a new field needs.
  */
 
 export type RunFieldKind =
-  | ("text" | "state" | "outcome" | "phase" | "base" | "integer" | "number" | "flag" | "texts" | "integers" | "numbers")
+  | (
+    | "text"
+    | "state"
+    | "outcome"
+    | "phase"
+    | "base"
+    | "integer"
+    | "number"
+    | "flag"
+    | "texts"
+    | "integers"
+    | "numbers"
+  )
   /** Unix milliseconds; RFC 3339 in JSON. */
   | "time"
   /** Integers by name. */
@@ -21,26 +35,35 @@ export type RunFieldKind =
   | "object";
 
 export interface RunField {
-  /** Name in JSON, and in messages unless `message` gives another. A field without one is only stored. */
+  /**
+   * Name in JSON, and in messages unless `message` gives another. A field without one is only
+   * stored.
+   */
   json?: string;
   kind: RunFieldKind;
   /**
-   * Its column of `runs`, and for a column that is newer than the table the version of registry.db that adds it: its migration
-   * is written from this (src/registry/migrations.ts).
+   * Its column of `runs`, and for a column that is newer than the table the version of registry.db
+   * that adds it: its migration is written from this (src/registry/migrations.ts).
    */
   column?: string;
   since?: number;
   /** Read of very many runs at once, to filter and sort them. */
   outline?: true;
-  /** Where its value is in RunDetail, if neither in its column nor in a property of its own name. */
+  /**
+   * Where its value is in RunDetail, if neither in its column nor in a property of its own name.
+   */
   from?: string;
   /**
-   * Where it may be null. `row`: in its column or property, and JSON has "", 0 or false for it. `json`: there, for "" and 0.
+   * Where it may be null. `row`: in its column or property, and JSON has "", 0 or false for it.
+   * `json`: there, for "" and 0.
    */
   null?: "row" | "json" | "both";
   /** 0 is a value, distinct from null. */
   zero?: true;
-  /** Its number in the message, and its name and type there if they are not those of the JSON and the kind. */
+  /**
+   * Its number in the message, and its name and type there if they are not those of the JSON and
+   * the kind.
+   */
   proto?: number;
   message?: string;
   type?:
@@ -67,8 +90,19 @@ export interface RunField {
 const PLACEMENT = [
   { json: "launcher", kind: "text", proto: 1, about: "the engine" },
   { json: "name", kind: "text", proto: 2, about: "the job's name there" },
-  { json: "job", kind: "text", null: "both", proto: 3, about: "its id there; null while it is unknown" },
-  { json: "phase", kind: "phase", proto: 4, about: "`intended`: the job is being submitted to the engine" },
+  {
+    json: "job",
+    kind: "text",
+    null: "both",
+    proto: 3,
+    about: "its id there; null while it is unknown",
+  },
+  {
+    json: "phase",
+    kind: "phase",
+    proto: 4,
+    about: "`intended`: the job is being submitted to the engine",
+  },
   {
     json: "waiting_for",
     kind: "text",
@@ -89,7 +123,13 @@ const PLACEMENT = [
 ] as const satisfies readonly RunField[];
 
 const TELEMETRY = [
-  { json: "steps", kind: "integer", type: "uint64", proto: 1, about: "number of records ([telemetry](telemetry.md))" },
+  {
+    json: "steps",
+    kind: "integer",
+    type: "uint64",
+    proto: 1,
+    about: "number of records ([telemetry](telemetry.md))",
+  },
   { json: "episodes", kind: "integer", type: "uint64", proto: 2 },
   { json: "events", kind: "integer", type: "uint64", proto: 3 },
   {
@@ -113,8 +153,20 @@ const TELEMETRY = [
     about:
       "number of violations of each rule of the run's schema; `not read: …`: what the program produced and mosaic did not take",
   },
-  { json: "journal_position", kind: "integer", type: "uint64", proto: 7, about: "bytes of its output that are stored" },
-  { json: "journal_size", kind: "integer", type: "uint64", proto: 8, about: "bytes that the worker has written" },
+  {
+    json: "journal_position",
+    kind: "integer",
+    type: "uint64",
+    proto: 7,
+    about: "bytes of its output that are stored",
+  },
+  {
+    json: "journal_size",
+    kind: "integer",
+    type: "uint64",
+    proto: 8,
+    about: "bytes that the worker has written",
+  },
   {
     json: "mean_reward_100",
     kind: "number",
@@ -136,7 +188,8 @@ const TELEMETRY = [
     kind: "time",
     null: "both",
     proto: 12,
-    about: "when the live worker last wrote to its standard output or standard error, telemetry or not",
+    about:
+      "when the live worker last wrote to its standard output or standard error, telemetry or not",
   },
   { json: "metrics", kind: "integer", type: "uint64", proto: 13, about: "points of metrics" },
   {
@@ -144,7 +197,8 @@ const TELEMETRY = [
     kind: "integer",
     type: "uint64",
     proto: 14,
-    about: "the highest step of a metric; 0: none. `list`, `show` and the page show it if it is above `steps`",
+    about:
+      "the highest step of a metric; 0: none. `list`, `show` and the page show it if it is above `steps`",
   },
   {
     json: "reported_reward",
@@ -167,7 +221,13 @@ const TELEMETRY = [
     about:
       "how many of `steps` are [overwritten](#overwritten-records). `list`, `show` and the page show the number if it is not 0",
   },
-  { json: "overwritten_episodes", kind: "integer", type: "uint64", proto: 17, about: "the same of `episodes`" },
+  {
+    json: "overwritten_episodes",
+    kind: "integer",
+    type: "uint64",
+    proto: 17,
+    about: "the same of `episodes`",
+  },
   {
     json: "objective",
     kind: "object",
@@ -201,7 +261,14 @@ const CAPABILITIES = [
 
 const TRANSITION = [
   { json: "seq", kind: "integer", type: "uint64", proto: 1, about: "ascending over all runs" },
-  { json: "from", kind: "state", null: "both", proto: 2, message: "from_state", about: "null for the first" },
+  {
+    json: "from",
+    kind: "state",
+    null: "both",
+    proto: 2,
+    message: "from_state",
+    about: "null for the first",
+  },
   { json: "to", kind: "state", proto: 3, message: "to_state" },
   { json: "event", kind: "text", proto: 4, about: "the event that caused it" },
   { json: "reason", kind: "text", null: "both", proto: 5 },
@@ -216,7 +283,8 @@ const PARAMETER = [
     json: "source",
     kind: "text",
     proto: 3,
-    about: "`config`, `command`, or the source that its event names: `hparams`, `wandb`, `mlflow`, `init` …",
+    about:
+      "`config`, `command`, or the source that its event names: `hparams`, `wandb`, `mlflow`, `init` …",
   },
   {
     json: "earlier",
@@ -237,7 +305,8 @@ const RANK = [
     null: "both",
     zero: true,
     proto: 3,
-    about: "exit code, 128 + n for signal n; null while it runs, and where another rank's failure ended it",
+    about:
+      "exit code, 128 + n for signal n; null while it runs, and where another rank's failure ended it",
   },
   { json: "first", kind: "flag", proto: 4, about: "it failed first, which ended the others" },
 ] as const satisfies readonly RunField[];
@@ -270,7 +339,8 @@ export const RUN_FIELDS = [
     outline: true,
     null: "both",
     proto: 5,
-    about: "why it failed, was cancelled, waits or is held ([vocabulary](operations.md#why-a-run-failed))",
+    about:
+      "why it failed, was cancelled, waits or is held ([vocabulary](operations.md#why-a-run-failed))",
   },
   {
     json: "hint",
@@ -280,7 +350,14 @@ export const RUN_FIELDS = [
     proto: 6,
     about: "what a person can do about a failure whose cause is known",
   },
-  { json: "attempt", kind: "integer", column: "attempt", outline: true, proto: 7, about: "1 is the first" },
+  {
+    json: "attempt",
+    kind: "integer",
+    column: "attempt",
+    outline: true,
+    proto: 7,
+    about: "1 is the first",
+  },
   {
     json: "max_attempts",
     kind: "integer",
@@ -295,7 +372,8 @@ export const RUN_FIELDS = [
     kind: "text",
     null: "json",
     proto: 11,
-    about: "what an `INIT` run waits for, or a live one whose worker is held because the store's disk is full",
+    about:
+      "what an `INIT` run waits for, or a live one whose worker is held because the store's disk is full",
   },
   { json: "gpus_requested", kind: "integer", column: "gpus_requested", proto: 12 },
   {
@@ -305,7 +383,8 @@ export const RUN_FIELDS = [
     since: 22,
     null: "both",
     proto: 90,
-    about: "the part of each card that it declares, between 0 and 1; null: whole cards, or `gpu_memory_mb`",
+    about:
+      "the part of each card that it declares, between 0 and 1; null: whole cards, or `gpu_memory_mb`",
   },
   {
     json: "gpu_memory_mb",
@@ -323,9 +402,16 @@ export const RUN_FIELDS = [
     since: 22,
     null: "both",
     proto: 92,
-    about: "the most MiB of GPU memory that it was seen to use, of all its cards; null: not measured",
+    about:
+      "the most MiB of GPU memory that it was seen to use, of all its cards; null: not measured",
   },
-  { json: "gpu_slots", kind: "integers", from: "row.gpuSlots", proto: 13, about: "the slots it holds" },
+  {
+    json: "gpu_slots",
+    kind: "integers",
+    from: "row.gpuSlots",
+    proto: 13,
+    about: "the slots it holds",
+  },
   { json: "tags", kind: "texts", column: "tags", outline: true, proto: 14 },
   {
     json: "owner",
@@ -334,9 +420,16 @@ export const RUN_FIELDS = [
     since: 17,
     outline: true,
     proto: 80,
-    about: 'whose it is: the name of the token that submitted it, or `uid:N`; "" if neither is known',
+    about:
+      'whose it is: the name of the token that submitted it, or `uid:N`; "" if neither is known',
   },
-  { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
+  {
+    json: "notes",
+    kind: "text",
+    column: "notes",
+    proto: 50,
+    about: 'of people, in Markdown; "": none',
+  },
   {
     json: "observed",
     kind: "texts",
@@ -352,9 +445,16 @@ export const RUN_FIELDS = [
     since: 11,
     null: "json",
     proto: 52,
-    about: "what of its code has changed between submission and start, such as `train.py`; null: nothing that is known",
+    about:
+      "what of its code has changed between submission and start, such as `train.py`; null: nothing that is known",
   },
-  { json: "digest", kind: "text", column: "digest", proto: 15, about: "SHA-256 of its canonical config, hexadecimal" },
+  {
+    json: "digest",
+    kind: "text",
+    column: "digest",
+    proto: 15,
+    about: "SHA-256 of its canonical config, hexadecimal",
+  },
   { json: "submitted_at", kind: "time", column: "created_at", outline: true, proto: 16 },
   { json: "updated_at", kind: "time", column: "updated_at", proto: 60, about: "of its row" },
   {
@@ -366,7 +466,14 @@ export const RUN_FIELDS = [
     proto: 17,
     about: "of the current or last attempt",
   },
-  { json: "finished_at", kind: "time", column: "finished_at", outline: true, null: "both", proto: 18 },
+  {
+    json: "finished_at",
+    kind: "time",
+    column: "finished_at",
+    outline: true,
+    null: "both",
+    proto: 18,
+  },
   {
     json: "deleted_at",
     kind: "time",
@@ -403,7 +510,8 @@ export const RUN_FIELDS = [
     proto: 21,
     about: "the signal that ended the worker, such as `SIGKILL`",
   },
-  // Set durably before the first signal is sent, so that a restarted daemon finishes the cancellation.
+  // Set durably before the first signal is sent, so that a restarted daemon finishes the
+  // cancellation.
   {
     json: "cancel_requested",
     kind: "flag",
@@ -413,7 +521,8 @@ export const RUN_FIELDS = [
   },
   { kind: "time", column: "cancel_requested_at", null: "both" },
   { json: "cancel_reason", kind: "text", column: "cancel_reason", null: "both", proto: 62 },
-  // A failure decided by the daemon (heartbeat, limit, stall …) while the group is still being killed.
+  // A failure decided by the daemon (heartbeat, limit, stall …) while the group is still being
+  // killed.
   { kind: "text", column: "fault_requested", null: "both" },
   {
     json: "pause_requested",
@@ -453,7 +562,8 @@ export const RUN_FIELDS = [
     null: "both",
     zero: true,
     proto: 73,
-    about: "how far a live run is by its own bars (tqdm, Keras, `Epoch 3/10`), 0 to 1; null: unknown",
+    about:
+      "how far a live run is by its own bars (tqdm, Keras, `Epoch 3/10`), 0 to 1; null: unknown",
   },
   {
     json: "max_rate_hz",
@@ -482,7 +592,8 @@ export const RUN_FIELDS = [
     from: "row.placement",
     proto: 38,
     fields: PLACEMENT,
-    about: "the job of an engine such as Slurm ([slurm](../how-to/slurm.md)); null on the daemon's own host",
+    about:
+      "the job of an engine such as Slurm ([slurm](../how-to/slurm.md)); null on the daemon's own host",
   },
   { json: "telemetry", kind: "object", type: "TelemetryCounts", proto: 24, fields: TELEMETRY },
   {
@@ -507,7 +618,12 @@ export const RUN_FIELDS = [
   },
   // What identifies it within its parent: a directory.
   { kind: "text", column: "child_key", since: 14, null: "both" },
-  { json: "children", kind: "integer", proto: 71, about: "runs within this run; `list --within RUN` lists them" },
+  {
+    json: "children",
+    kind: "integer",
+    proto: 71,
+    about: "runs within this run; `list --within RUN` lists them",
+  },
   { kind: "flag", column: "gpus_mandatory" },
   { kind: "text", column: "session_token", null: "both" },
   {
@@ -528,7 +644,8 @@ export const RUN_FIELDS = [
     single: true,
     proto: 37,
     fields: PARAMETER,
-    about: "its [parameters](telemetry.md#parameters), one a name, sorted by name; secrets are hidden",
+    about:
+      "its [parameters](telemetry.md#parameters), one a name, sorted by name; secrets are hidden",
   },
   {
     json: "config",
@@ -579,7 +696,9 @@ export function propertyOf(name: string): string {
 }
 
 /** Every row of the table that has a column, those inside objects too. */
-export function storedFields(fields: readonly RunField[] = RUN_FIELDS): (RunField & { column: string })[] {
+export function storedFields(
+  fields: readonly RunField[] = RUN_FIELDS,
+): (RunField & { column: string })[] {
   return fields.flatMap((field) => [
     ...(field.column === undefined ? [] : [{ ...field, column: field.column }]),
     ...storedFields(field.fields ?? []),

@@ -1,4 +1,7 @@
-/** The one JSON of a run, for the command line, the page and exports: from what the daemon knows, and from its messages. */
+/**
+ * The one JSON of a run, for the command line, the page and exports: from what the daemon knows,
+ * and from its messages.
+ */
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { FieldJson, type Properties } from "./field_json.ts";
 import { RUN_FIELDS, type RunField } from "./run_fields.ts";
@@ -29,7 +32,10 @@ export function runDetailJsonOf(message: Run): RunDetailJson {
   return SINGLE.parsed(message);
 }
 
-/** Of a row that has the columns of an outline. A field is computed when it is read: very many runs are, for one or two. */
+/**
+ * Of a row that has the columns of an outline. A field is computed when it is read: very many runs
+ * are, for one or two.
+ */
 class Outline {
   constructor(readonly detail: Properties) {}
 }

@@ -19,11 +19,16 @@ export function elapsedMs(run: RunJson, now: number): number | null {
   return start === null ? null : Math.max(0, (msOf(run.finished_at) ?? now) - start);
 }
 
-/** Milliseconds that all attempts ran, without the waits between them. (Step counts include all attempts, too.) */
+/**
+ * Milliseconds that all attempts ran, without the waits between them. (Step counts include all
+ * attempts, too.)
+ */
 export function workedMs({ transitions }: Pick<RunDetailJson, "transitions">, now: number): number {
   return transitions.reduce(
     (sum, { to, at }, i) =>
-      to === "INIT" || isEnded(to) ? sum : sum + Math.max(0, (msOf(transitions[i + 1]?.at ?? null) ?? now) - msOf(at)),
+      to === "INIT" || isEnded(to)
+        ? sum
+        : sum + Math.max(0, (msOf(transitions[i + 1]?.at ?? null) ?? now) - msOf(at)),
     0,
   );
 }
@@ -45,10 +50,15 @@ export function codeChangedText(run: RunJson): string {
   return run.code_changed === null ? "" : `${run.code_changed} changed since submission`;
 }
 
-/** The most relevant detail for the run's state; and whether its code is not the one that was submitted. */
+/**
+ * The most relevant detail for the run's state; and whether its code is not the one that was
+ * submitted.
+ */
 export function note(run: RunJson, now: number, barWidth = 0): string {
   const within = run.children === 0 ? "" : `${count(run.children)} runs within`;
-  const said = [stateNote(run, now, barWidth), within, codeChangedText(run)].filter((text) => text !== "").join("; ");
+  const said = [stateNote(run, now, barWidth), within, codeChangedText(run)].filter((text) =>
+    text !== ""
+  ).join("; ");
   return said === "" ? notReadNote(run.telemetry) : said;
 }
 
@@ -66,15 +76,21 @@ function stateNote(run: RunJson, now: number, barWidth: number): string {
   }
   // The engine doubts that the job is alive; its proxy may nevertheless be connected.
   if (run.placement?.waiting_for) return run.placement.waiting_for;
-  const progress = run.max_steps === null && run.progress === null ? "" : progressText(progressOf(run, now), barWidth);
+  const progress = run.max_steps === null && run.progress === null
+    ? ""
+    : progressText(progressOf(run, now), barWidth);
   const where = run.placement === null ? "" : onNodes(run.placement.nodes);
-  const said = [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
+  const said = [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) =>
+    t !== ""
+  ).join(" ");
   return said === "" ? notReadNote(run.telemetry) : said;
 }
 
 /** "on n1", "on n1 and 3 more". */
 function onNodes([first, ...more]: readonly string[]): string {
-  return first === undefined ? "" : `on ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
+  return first === undefined
+    ? ""
+    : `on ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
 }
 
 /** Recorded steps, or the highest step of a metric: most programs record no steps. */
@@ -82,12 +98,17 @@ export function stepsOf({ telemetry }: RunJson): number {
   return Math.max(telemetry.steps, telemetry.told_step);
 }
 
-/** The chosen metric; else the mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
+/**
+ * The chosen metric; else the mean of the last 100 episodes, or of a metric: most programs record
+ * no single episodes.
+ */
 export function rewardOf({ telemetry }: RunJson): number | null {
   return oneNumber(telemetry.objective, telemetry.mean_reward_100, telemetry.reported_reward);
 }
 
-/** "244 (44 overwritten)": all recorded ones, and how many of them a later attempt recorded again. */
+/**
+ * "244 (44 overwritten)": all recorded ones, and how many of them a later attempt recorded again.
+ */
 export function withOverwritten(n: number, overwritten: number): string {
   return count(n) + (overwritten === 0 ? "" : ` (${count(overwritten)} overwritten)`);
 }
@@ -132,7 +153,9 @@ export function elapsedText(run: RunJson, now: number): string {
 
 /** "" for a run that has ended, or makes no steps. */
 export function rateText({ outcome, telemetry }: RunJson): string {
-  return outcome !== null || telemetry.steps_per_second === 0 ? "" : rate(telemetry.steps_per_second);
+  return outcome !== null || telemetry.steps_per_second === 0
+    ? ""
+    : rate(telemetry.steps_per_second);
 }
 
 export function backlogText(run: RunJson): string {
@@ -141,21 +164,30 @@ export function backlogText(run: RunJson): string {
 
 /** "2/3"; "1" for a run that has one attempt. */
 export function attemptText({ attempt, max_attempts }: RunJson): string {
-  return max_attempts > 1 || attempt > 1 ? `${attempt}/${Math.max(attempt, max_attempts)}` : String(attempt);
+  return max_attempts > 1 || attempt > 1
+    ? `${attempt}/${Math.max(attempt, max_attempts)}`
+    : String(attempt);
 }
 
-/** "0,1", "0 (6.00 GiB, peak 5.10 GiB)" of a run that shares its card, or "wants 2" before it has them. */
+/**
+ * "0,1", "0 (6.00 GiB, peak 5.10 GiB)" of a run that shares its card, or "wants 2" before it has
+ * them.
+ */
 export function gpusText(run: RunJson): string {
   const held = gpusOf(run);
   const share = shareText(run);
   const peak = share === "" || run.gpu_peak_mb === null ? "" : `, peak ${size(run.gpu_peak_mb)}`;
   const more = share === "" ? "" : ` (${share}${peak})`;
   if (held.length > 0) return `${held.join(",")}${more}`;
-  return run.gpus_requested > 0 ? `${run.outcome === null ? "wants" : "wanted"} ${run.gpus_requested}${more}` : "";
+  return run.gpus_requested > 0
+    ? `${run.outcome === null ? "wants" : "wanted"} ${run.gpus_requested}${more}`
+    : "";
 }
 
 /** What the run declares of each card, "6.00 GiB" or "25 %"; "": all of it. */
-function shareText({ gpu_memory_mb, gpu_share }: Pick<RunJson, "gpu_memory_mb" | "gpu_share">): string {
+function shareText(
+  { gpu_memory_mb, gpu_share }: Pick<RunJson, "gpu_memory_mb" | "gpu_share">,
+): string {
   if (gpu_memory_mb !== null) return size(gpu_memory_mb);
   return gpu_share === null ? "" : `${Math.round(gpu_share * 1000) / 10} %`;
 }
@@ -174,7 +206,9 @@ export function gpuShareText(
 export function rewardText({ telemetry }: RunJson): string {
   const { mean_reward_100: mean, reported_reward: metric, objective } = telemetry;
   if (objective !== null) {
-    return objective.value === null ? `none yet (${objective.name})` : `${number(objective.value)} (${objective.name})`;
+    return objective.value === null
+      ? `none yet (${objective.name})`
+      : `${number(objective.value)} (${objective.name})`;
   }
   if (mean !== null) return `${number(mean)} (mean of the last 100 episodes)`;
   return metric === null ? "" : `${number(metric.value)} (${metric.name})`;
@@ -207,11 +241,15 @@ export function workerText(run: RunJson): string {
 }
 
 export function protocolText({ capabilities: c }: RunJson): string {
-  return c === null ? "" : `${c.worker_kind} ${c.proto_version}, ${c.schema_id} v${c.schema_version}`;
+  return c === null
+    ? ""
+    : `${c.worker_kind} ${c.proto_version}, ${c.schema_id} v${c.schema_version}`;
 }
 
 export function abilitiesText({ capabilities: c }: RunJson): string {
-  return [c?.supports_pause ? "pause" : "", c?.supports_checkpoint ? "checkpoints" : ""].filter((t) => t !== "").join(
+  return [c?.supports_pause ? "pause" : "", c?.supports_checkpoint ? "checkpoints" : ""].filter((
+    t,
+  ) => t !== "").join(
     ", ",
   );
 }

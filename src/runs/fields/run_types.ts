@@ -1,4 +1,7 @@
-/** The types of a run, derived from the table of its fields. Times are Unix milliseconds, except in JSON. */
+/**
+ * The types of a run, derived from the table of its fields. Times are Unix milliseconds, except in
+ * JSON.
+ */
 import type { BaseDir } from "../../base/layout.ts";
 import type { ProcessRef } from "../../os/processes/identity.ts";
 import type { RUN_FIELDS } from "./run_fields.ts";
@@ -26,9 +29,15 @@ interface Values {
   any: unknown;
 }
 /** What it is in JSON. */
-type JsonValues = Omit<Values, "time" | "process" | "config"> & { time: string; process: number; config: unknown };
+type JsonValues = Omit<Values, "time" | "process" | "config"> & {
+  time: string;
+  process: number;
+  config: unknown;
+};
 
-type Property<S extends string> = S extends `${infer A}_${infer B}` ? `${A}${Capitalize<Property<B>>}` : S;
+type Property<S extends string> = S extends `${infer A}_${infer B}`
+  ? `${A}${Capitalize<Property<B>>}`
+  : S;
 type Field = (typeof RUN_FIELDS)[number];
 type Flat<F> = F | (F extends { fields: readonly (infer Inner)[] } ? Inner : never);
 type OrNull<F, Where> = F extends { null: Where | "both" } ? null : never;
@@ -49,7 +58,9 @@ type JsonIn<F> = F extends { fields: readonly (infer Inner)[] } ? ListOf<F, Json
   : F extends { kind: infer K extends keyof JsonValues } ? JsonValues[K]
   : never;
 export type JsonOf<F> = {
-  [One in F as One extends { json: infer Name extends string } ? Name : never]: JsonIn<One> | OrNull<One, "json">;
+  [One in F as One extends { json: infer Name extends string } ? Name : never]:
+    | JsonIn<One>
+    | OrNull<One, "json">;
 };
 type Single<F> = F extends { single: true } ? F : never;
 
@@ -62,7 +73,10 @@ export interface Placement {
   tries: number;
   /** The job's name at the engine, by which it is found again. */
   name: string;
-  /** The engine's id of the job; null until it is known. Engines use ids again: it means nothing without the name. */
+  /**
+   * The engine's id of the job; null until it is known. Engines use ids again: it means nothing
+   * without the name.
+   */
   job: string | null;
   /** When the engine accepted it, by the engine's clock, Unix milliseconds. */
   submittedAt: number | null;
@@ -78,7 +92,10 @@ export interface Placement {
   requestedAt: number;
 }
 
-/** What the registry keeps about a run: the fields that have a column, by the column's name, and three more. */
+/**
+ * What the registry keeps about a run: the fields that have a column, by the column's name, and
+ * three more.
+ */
 export type RunRow =
   & {
     [F in Flat<Field> as F extends { column: infer Name extends string } ? Property<Name> : never]:
@@ -87,7 +104,10 @@ export type RunRow =
   }
   & {
     gpuSlots: number[];
-    /** Where an engine has placed the attempt; null if it is not placed (yet), or runs on the daemon's own host. */
+    /**
+     * Where an engine has placed the attempt; null if it is not placed (yet), or runs on the
+     * daemon's own host.
+     */
     placement: Placement | null;
     /** Columns that cannot be read (bit rot, manual changes); their fields have neutral values. */
     damaged: string[];

@@ -1,6 +1,6 @@
 /**
- * Filters over runs, such as `lr<1e-3 and env_id=CartPole-v1`: of the command line, the page, and MLflow's clients (whose own
- * form src/mlflow/search.ts translates). Pure. Grammar, tightest first:
+ * Filters over runs, such as `lr<1e-3 and env_id=CartPole-v1`: of the command line, the page, and
+ * MLflow's clients (whose own form src/mlflow/search.ts translates). Pure. Grammar, tightest first:
  *
  *     comparison: COLUMN (= | != | < | <= | > | >= | ~ | like | ilike) VALUE, COLUMN in (VALUE, …), COLUMN, "(" or ")"
  *     not: "not" comparison    and: not ("and" not)…    or: and ("or" and)…
@@ -18,7 +18,18 @@ export type Expression =
   /** `known` for a column alone: the run has it, and its value is neither false nor null. */
   | { type: "compare"; column: string; operator: Operator; values: Literal[] };
 
-export type Operator = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "in" | "like" | "ilike" | "known";
+export type Operator =
+  | "="
+  | "!="
+  | "<"
+  | "<="
+  | ">"
+  | ">="
+  | "~"
+  | "in"
+  | "like"
+  | "ilike"
+  | "known";
 export type Literal = string | number | boolean | null;
 
 interface Token {
@@ -28,7 +39,8 @@ interface Token {
 }
 
 const MAX_DEPTH = 50;
-const TOKENS = /\s*(?:(<=|>=|!=|==|[=<>~(),])|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`([^`]*)`|([^\s=<>!~(),"'`]+))/y;
+const TOKENS =
+  /\s*(?:(<=|>=|!=|==|[=<>~(),])|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`([^`]*)`|([^\s=<>!~(),"'`]+))/y;
 const COMPARISONS = ["=", "!=", "<", "<=", ">", ">=", "~"];
 
 function tokensOf(text: string): Token[] {
@@ -46,8 +58,9 @@ function tokensOf(text: string): Token[] {
     }
     at = TOKENS.lastIndex;
     const [, sign, double, single, name, word] = found;
-    if (sign !== undefined) tokens.push({ type: "sign", text: sign === "==" ? "=" : sign, at: start });
-    else if (double !== undefined || single !== undefined) {
+    if (sign !== undefined) {
+      tokens.push({ type: "sign", text: sign === "==" ? "=" : sign, at: start });
+    } else if (double !== undefined || single !== undefined) {
       tokens.push({ type: "quoted", text: (double ?? single)!.replace(/\\(.)/g, "$1"), at: start });
     } else tokens.push({ type: "word", text: name ?? word!, at: start });
   }
@@ -67,14 +80,17 @@ function wrong(text: string, at: number, why: string): MosaicError {
 
 /** @throws MosaicError `invalid_argument` with the position */
 export function parseExpression(text: string): Expression {
-  if (text.length > LONGEST_FILTER) throw wrong("", 0, `a filter has at most ${LONGEST_FILTER} characters`);
+  if (text.length > LONGEST_FILTER) {
+    throw wrong("", 0, `a filter has at most ${LONGEST_FILTER} characters`);
+  }
   const tokens = tokensOf(text);
   let next = 0;
   let depth = 0;
   const peek = () => tokens[next]!;
   const isWord = (word: string) => peek().type === "word" && peek().text.toLowerCase() === word;
   const isSign = (sign: string) => peek().type === "sign" && peek().text === sign;
-  const fail = (expected: string) => wrong(text, peek().at, `here is ${peek().text}, and ${expected} is expected`);
+  const fail = (expected: string) =>
+    wrong(text, peek().at, `here is ${peek().text}, and ${expected} is expected`);
   const take = (sign: string) => {
     if (!isSign(sign)) throw fail(sign);
     next++;
@@ -90,7 +106,9 @@ export function parseExpression(text: string): Expression {
   };
   const or = (): Expression => many("or", () => many("and", negated));
   const negated = (): Expression => {
-    if (++depth > MAX_DEPTH) throw wrong(text, peek().at, `a filter is at most ${MAX_DEPTH} levels deep`);
+    if (++depth > MAX_DEPTH) {
+      throw wrong(text, peek().at, `a filter is at most ${MAX_DEPTH} levels deep`);
+    }
     try {
       if (!isWord("not")) return comparison();
       next++;
@@ -106,7 +124,9 @@ export function parseExpression(text: string): Expression {
       take(")");
       return inner;
     }
-    if (peek().type !== "word" || isWord("and") || isWord("or") || isWord("in")) throw fail("a column");
+    if (peek().type !== "word" || isWord("and") || isWord("or") || isWord("in")) {
+      throw fail("a column");
+    }
     const column = tokens[next++]!.text;
     if (isWord("in")) {
       next++;
@@ -148,8 +168,12 @@ export function parseExpression(text: string): Expression {
 /** States may be given as people read them: `state = Running`. */
 function byStateNames(expression: Expression): Expression {
   if (expression.type === "not") return { ...expression, part: byStateNames(expression.part) };
-  if (expression.type !== "compare") return { ...expression, parts: expression.parts.map(byStateNames) };
-  if (expression.column !== "state" || !["=", "!=", "in"].includes(expression.operator)) return expression;
+  if (expression.type !== "compare") {
+    return { ...expression, parts: expression.parts.map(byStateNames) };
+  }
+  if (expression.column !== "state" || !["=", "!=", "in"].includes(expression.operator)) {
+    return expression;
+  }
   const named = (value: Literal) => typeof value === "string" ? stateNamed(value) ?? value : value;
   return { ...expression, values: expression.values.map(named) };
 }
@@ -161,7 +185,9 @@ export function columnsOf(expression: Expression, into = new Set<string>()): Set
   return into;
 }
 
-/** Characters that `like` compares in one search; a second has some tens of millions on a busy host. */
+/**
+ * Characters that `like` compares in one search; a second has some tens of millions on a busy host.
+ */
 const MAX_COMPARED = 20e6;
 
 /** What one search may still compare. */
@@ -170,10 +196,16 @@ export class Budget {
 }
 
 /**
- * A run without the column matches only `!=`; so does a run whose value has another type than the one it is compared with.
- * @param budget one for all runs of a search @throws MosaicError `invalid_argument` when it is spent
+ * A run without the column matches only `!=`; so does a run whose value has another type than the
+ * one it is compared with.
+ * @param budget one for all runs of a search @throws MosaicError `invalid_argument` when it is
+ * spent
  */
-export function fits(expression: Expression, value: (column: string) => Value, budget: Budget): boolean {
+export function fits(
+  expression: Expression,
+  value: (column: string) => Value,
+  budget: Budget,
+): boolean {
   switch (expression.type) {
     case "and":
       return expression.parts.every((part) => fits(part, value, budget));
@@ -194,9 +226,17 @@ export function fits(expression: Expression, value: (column: string) => Value, b
         return typeof own === "string" && isLike(cased(own), cased(String(other)), budget);
       }
       if (operator === "~") return own !== undefined && matches(textOf(own), String(other));
-      if (typeof own !== typeof other || (typeof own !== "number" && typeof own !== "string")) return false;
+      if (typeof own !== typeof other || (typeof own !== "number" && typeof own !== "string")) {
+        return false;
+      }
       const order = own < other! ? -1 : own > other! ? 1 : own === other ? 0 : NaN;
-      return operator === "<" ? order < 0 : operator === "<=" ? order <= 0 : operator === ">" ? order > 0 : order >= 0;
+      return operator === "<"
+        ? order < 0
+        : operator === "<="
+        ? order <= 0
+        : operator === ">"
+        ? order > 0
+        : order >= 0;
     }
   }
 }
@@ -213,7 +253,9 @@ function textOf(own: Exclude<Value, undefined>): string {
   return typeof own === "string" ? own : JSON.stringify(own);
 }
 
-/** Whether a text contains the parts of a pattern between its "*", in order, ignoring case. Linear. */
+/**
+ * Whether a text contains the parts of a pattern between its "*", in order, ignoring case. Linear.
+ */
 function matches(text: string, pattern: string): boolean {
   let at = 0;
   for (const part of pattern.toLowerCase().split("*")) {
@@ -228,7 +270,8 @@ const PERCENT = 37;
 const UNDERSCORE = 95;
 
 /**
- * `%` matches any text, `_` one character. Takes time proportional to the product of the lengths, so that is counted.
+ * `%` matches any text, `_` one character. Takes time proportional to the product of the lengths,
+ * so that is counted.
  * @throws MosaicError `invalid_argument` when the whole search has compared too much
  */
 function isLike(text: string, pattern: string, budget: Budget): boolean {

@@ -1,7 +1,13 @@
-/** The one order of runs by a column: of the daemon's lists, the page, groups and MLflow's clients. Pure. */
+/**
+ * The one order of runs by a column: of the daemon's lists, the page, groups and MLflow's clients.
+ * Pure.
+ */
 import type { Value } from "./expression.ts";
 
-/** Runs without the value come last in either direction, after those with null; numbers before texts. NaN is no value. */
+/**
+ * Runs without the value come last in either direction, after those with null; numbers before
+ * texts. NaN is no value.
+ */
 export function byValue(a: Value, b: Value, descending: boolean): number {
   if (rank(a) !== rank(b) || rank(a) === NONE) return rank(a) - rank(b);
   const [x, y] = typeof a === "number" ? [a, b as number] : [textOf(a), textOf(b)];

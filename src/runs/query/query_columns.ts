@@ -1,4 +1,7 @@
-/** Columns by which runs are filtered and sorted: those of the table of runs, parameters and metrics. Pure. */
+/**
+ * Columns by which runs are filtered and sorted: those of the table of runs, parameters and
+ * metrics. Pure.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
 import { type RunColumn, runColumns } from "../fields/run_columns.ts";
@@ -30,26 +33,36 @@ export function queryColumn(text: string, bare: "param" | "refused" = "refused")
     const aggregate = AGGREGATES.find((one) => one === given);
     // A name may have a colon itself.
     if (given !== undefined && aggregate === undefined) {
-      throw new MosaicError("invalid_argument", `column "${text}": no "${given}".${didYouMean(given, AGGREGATES)}`, {
-        hint: `After the colon stands one of ${
-          AGGREGATES.join(", ")
-        }; write metric.${name}:${given}:last for that name.`,
-      });
+      throw new MosaicError(
+        "invalid_argument",
+        `column "${text}": no "${given}".${didYouMean(given, AGGREGATES)}`,
+        {
+          hint: `After the colon stands one of ${
+            AGGREGATES.join(", ")
+          }; write metric.${name}:${given}:last for that name.`,
+        },
+      );
     }
     return { type: "metric", name: name!, aggregate: aggregate ?? "last" };
   }
   const of = COLUMNS.get(text);
   if (of !== undefined) return { type: "run", name: text, of };
   if (bare === "param") return { type: "param", name: text };
-  throw new MosaicError("invalid_argument", `no column "${text}".${didYouMean(text, RUN_COLUMNS)}`, {
-    hint: `Columns: ${RUN_COLUMNS.join(", ")}, param.NAME, metric.NAME:max.`,
-  });
+  throw new MosaicError(
+    "invalid_argument",
+    `no column "${text}".${didYouMean(text, RUN_COLUMNS)}`,
+    {
+      hint: `Columns: ${RUN_COLUMNS.join(", ")}, param.NAME, metric.NAME:max.`,
+    },
+  );
 }
 
 /** `metric.loss`, `metric.loss:min`. */
 export function metricColumn(name: string, aggregate: string): string {
   // A name may end like an aggregate.
-  return aggregate === "last" && !name.includes(":") ? `metric.${name}` : `metric.${name}:${aggregate}`;
+  return aggregate === "last" && !name.includes(":")
+    ? `metric.${name}`
+    : `metric.${name}:${aggregate}`;
 }
 
 /** A run's value of one of its own columns. @param now Unix milliseconds */

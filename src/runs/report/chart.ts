@@ -36,14 +36,25 @@ export interface ReportChart {
 }
 
 /**
- * Distinguishable also with colour blindness, on light and on dark background (Okabe and Ito's, without black and yellow).
+ * Distinguishable also with colour blindness, on light and on dark background (Okabe and Ito's,
+ * without black and yellow).
  */
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5ad0", "#8c6d31"];
+const COLOURS = [
+  "#0072b2",
+  "#d55e00",
+  "#009e73",
+  "#cc79a7",
+  "#56b4e9",
+  "#e69f00",
+  "#7a5ad0",
+  "#8c6d31",
+];
 /** For curves beyond the number of colours. */
 const DASHES = ["", "6 3", "2 2", "8 3 2 3"];
 
 export const colourOf = (of: number): string => COLOURS[of % COLOURS.length]!;
-export const dashOf = (of: number): string => DASHES[Math.floor(of / COLOURS.length) % DASHES.length]!;
+export const dashOf = (of: number): string =>
+  DASHES[Math.floor(of / COLOURS.length) % DASHES.length]!;
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [560, 260, 56, 22, 10, 34];
 /** Rows of the table behind a chart. */
@@ -54,7 +65,13 @@ interface Axis {
   ticks: number[];
 }
 
-function axis(values: readonly number[], from: number, to: number, wanted: number, log: boolean): Axis {
+function axis(
+  values: readonly number[],
+  from: number,
+  to: number,
+  wanted: number,
+  log: boolean,
+): Axis {
   let low = Infinity;
   let high = -Infinity;
   for (const value of values) {
@@ -70,8 +87,13 @@ function axis(values: readonly number[], from: number, to: number, wanted: numbe
       ticks: ticks.length > 0 ? ticks : [low, high],
     };
   }
-  if (low === high) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
-  return { at: (value) => from + (value - low) / (high - low) * (to - from), ticks: ticksOf(low, high, wanted) };
+  if (low === high) {
+    [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
+  }
+  return {
+    at: (value) => from + (value - low) / (high - low) * (to - from),
+    ticks: ticksOf(low, high, wanted),
+  };
 }
 
 const place = (n: number) => n.toFixed(1);
@@ -79,7 +101,9 @@ const place = (n: number) => n.toFixed(1);
 export function chart({ title, x, caption, log, curves, without }: ReportChart): Html {
   const shown = curves.map((curve) => ({
     ...curve,
-    points: curve.points.filter(({ x, y }) => Number.isFinite(x) && Number.isFinite(y) && (!log || y > 0)),
+    points: curve.points.filter(({ x, y }) =>
+      Number.isFinite(x) && Number.isFinite(y) && (!log || y > 0)
+    ),
   })).filter(({ points }) => points.length > 0);
   const missing = without.length > 0
     ? html`
@@ -94,51 +118,74 @@ export function chart({ title, x, caption, log, curves, without }: ReportChart):
       </figure>
     `;
   }
-  const banded = ({ low, high }: ReportPoint) => low !== undefined && high !== undefined && (!log || low > 0);
-  const across = axis(shown.flatMap(({ points }) => points.map(({ x }) => x)), LEFT, WIDTH - RIGHT, 5, false);
+  const banded = ({ low, high }: ReportPoint) =>
+    low !== undefined && high !== undefined && (!log || low > 0);
+  const across = axis(
+    shown.flatMap(({ points }) => points.map(({ x }) => x)),
+    LEFT,
+    WIDTH - RIGHT,
+    5,
+    false,
+  );
   const up = axis(
-    shown.flatMap(({ points }) => points.flatMap((p) => banded(p) ? [p.y, p.low!, p.high!] : [p.y])),
+    shown.flatMap(({ points }) =>
+      points.flatMap((p) => banded(p) ? [p.y, p.low!, p.high!] : [p.y])
+    ),
     ...[HEIGHT - BOTTOM, TOP, 4, log] as const,
   );
   const grid = [
     ...up.ticks.map((tick) =>
       html`
-        <line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${place(up.at(tick))}" y2="${place(up.at(tick))}" />
+        <line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${place(
+          up.at(tick),
+        )}" y2="${place(up.at(tick))}" />
         <text x="${LEFT - 6}" y="${place(up.at(tick) + 4)}" text-anchor="end">${number(tick)}</text>
       `
     ),
     ...across.ticks.map((tick) =>
-      html`<text x="${place(across.at(tick))}" y="${HEIGHT - BOTTOM + 16}" text-anchor="middle">${number(tick)}</text>`
+      html`<text x="${place(across.at(tick))}" y="${HEIGHT - BOTTOM + 16}" text-anchor="middle">${
+        number(tick)
+      }</text>`
     ),
   ];
   const lines = shown.map(({ points, of, overwritten }) => {
-    const path = points.map((p, i) => `${i === 0 ? "M" : "L"}${place(across.at(p.x))} ${place(up.at(p.y))}`).join("");
+    const path = points.map((p, i) =>
+      `${i === 0 ? "M" : "L"}${place(across.at(p.x))} ${place(up.at(p.y))}`
+    ).join("");
     // A single point is drawn as a dot.
     const dot = points.length > 1 ? "" : html`
-      <circle cx="${place(across.at(points[0]!.x))}" cy="${place(up.at(points[0]!.y))}" r="3" fill="${colourOf(of)}" />
+      <circle cx="${place(across.at(points[0]!.x))}" cy="${place(
+        up.at(points[0]!.y),
+      )}" r="3" fill="${colourOf(of)}" />
     `;
     const around = points.filter(banded);
-    const side = (key: "low" | "high") => (p: ReportPoint) => `${place(across.at(p.x))},${place(up.at(p[key]!))}`;
+    const side = (key: "low" | "high") => (p: ReportPoint) =>
+      `${place(across.at(p.x))},${place(up.at(p[key]!))}`;
     const band = around.length < 2 ? "" : html`
       <polygon class="band" fill="${colourOf(of)}" points="${[
         ...around.map(side("high")),
         ...around.toReversed().map(side("low")),
       ].join(" ")}" />
     `;
-    return html`${band}<path class="curve${overwritten ? " old" : ""}" stroke="${colourOf(of)}" stroke-dasharray="${
-      dashOf(of)
-    }" d="${path}"/>${dot}`;
+    return html`${band}<path class="curve${overwritten ? " old" : ""}" stroke="${
+      colourOf(of)
+    }" stroke-dasharray="${dashOf(of)}" d="${path}"/>${dot}`;
   });
   const means = shown.map(({ name, points, overwritten }) =>
-    `${name}${overwritten ? " (overwritten)" : ""}: from ${number(points[0]!.y)} to ${number(points.at(-1)!.y)}`
+    `${name}${overwritten ? " (overwritten)" : ""}: from ${number(points[0]!.y)} to ${
+      number(points.at(-1)!.y)
+    }`
   );
   return html`
     <figure>
       <h3>${title}</h3>
-      <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${title} by ${x}. ${means.join("; ")}">
-    ${all(grid)}<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 3}" text-anchor="middle">${x}</text>${all(
-      lines,
-    )}</svg>
+      <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${title} by ${x}. ${means.join(
+        "; ",
+      )}">
+    ${all(grid)}<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT -
+      3}" text-anchor="middle">${x}</text>${all(
+        lines,
+      )}</svg>
       ${caption === "" && missing === "" ? "" : html`<figcaption>${caption}${missing}</figcaption>`}
       <details><summary>Values</summary>${all(shown.map((curve) => valuesOf(curve, x)))}</details>
     </figure>
@@ -153,12 +200,17 @@ function valuesOf({ name, points, overwritten }: ReportCurve, x: string): Html {
     (_, i) => points[last === 0 ? 0 : Math.round(i * last / (Math.min(ROWS, points.length) - 1))]!,
   );
   const grouped = points.some(({ low }) => low !== undefined);
-  return html`<h4>${name}${overwritten ? ", overwritten" : ""}, ${rows.length} of ${points.length} points</h4>${
+  return html`<h4>${name}${
+    overwritten ? ", overwritten" : ""
+  }, ${rows.length} of ${points.length} points</h4>${
     table(
       [x, "value", ...(grouped ? ["low", "high", "runs"] : [])],
       rows.map((p) => ({
         name: number(p.x),
-        cells: [number(p.y), ...(grouped ? [number(p.low ?? p.y), number(p.high ?? p.y), String(p.runs ?? "")] : [])],
+        cells: [
+          number(p.y),
+          ...(grouped ? [number(p.low ?? p.y), number(p.high ?? p.y), String(p.runs ?? "")] : []),
+        ],
       })),
     )
   }`;

@@ -9,7 +9,10 @@ export function all(pieces: readonly Html[]): Html {
 }
 
 /** A table with a heading for each row. @param rows each with its name and one cell per column */
-export function table(head: readonly string[], rows: readonly { name: string; cells: readonly string[] }[]): Html {
+export function table(
+  head: readonly string[],
+  rows: readonly { name: string; cells: readonly string[] }[],
+): Html {
   const columns = all(head.map((text) => html`<th scope="col">${text}</th>`));
   const body = rows.map(({ name, cells }) =>
     html`<tr><th scope="row">${name}</th>${all(cells.map((text) => html`<td>${text}</td>`))}</tr>`

@@ -32,7 +32,9 @@ function block(t: MarkedToken): Html {
       return html`<blockquote>${inner()}</blockquote>`;
     case "list": {
       const items = all(
-        t.items.map((item) => html`<li>${item.task ? (item.checked ? "☑ " : "☐ ") : ""}${blocks(item.tokens)}</li>`),
+        t.items.map((item) =>
+          html`<li>${item.task ? (item.checked ? "☑ " : "☐ ") : ""}${blocks(item.tokens)}</li>`
+        ),
       );
       return t.ordered ? html`<ol start="${t.start || 1}">${items}</ol>` : html`<ul>${items}</ul>`;
     }
@@ -42,7 +44,9 @@ function block(t: MarkedToken): Html {
       return html`<hr>`;
     case "table": {
       const head = all(t.header.map((cell) => html`<th scope="col">${blocks(cell.tokens)}</th>`));
-      const rows = t.rows.map((row) => html`<tr>${all(row.map((cell) => html`<td>${blocks(cell.tokens)}</td>`))}</tr>`);
+      const rows = t.rows.map((row) =>
+        html`<tr>${all(row.map((cell) => html`<td>${blocks(cell.tokens)}</td>`))}</tr>`
+      );
       return html`
         <table>
           <thead>

@@ -14,7 +14,10 @@ export interface Report {
   /** Names of the runs or groups, as in the curves. */
   curves: readonly string[];
   /** One row per run or group. */
-  overview: { head: readonly string[]; rows: readonly { name: string; cells: readonly string[] }[] };
+  overview: {
+    head: readonly string[];
+    rows: readonly { name: string; cells: readonly string[] }[];
+  };
   notes: readonly { run: string; text: string }[];
   charts: readonly ReportChart[];
   /** One column per run or group. */
@@ -23,7 +26,8 @@ export interface Report {
   leftOut: readonly string[];
 }
 
-const cells = (rows: readonly ComparisonRow[]) => rows.map(({ name, values }) => ({ name, cells: values }));
+const cells = (rows: readonly ComparisonRow[]) =>
+  rows.map(({ name, values }) => ({ name, cells: values }));
 
 function legend(names: readonly string[]): Html {
   if (names.length < 2) return html``;
@@ -37,14 +41,17 @@ function legend(names: readonly string[]): Html {
 /** @returns the file's text */
 export function reportPage(report: Report): string {
   const { title, about, made, curves, overview, notes, charts, tables, leftOut } = report;
-  const written = notes.map(({ run, text }) => html`<section class="notes"><h3>${run}</h3>${markdown(text)}</section>`);
+  const written = notes.map(({ run, text }) =>
+    html`<section class="notes"><h3>${run}</h3>${markdown(text)}</section>`
+  );
   const page = html`
     <!DOCTYPE html>
     <html lang="en">
       <head>
         <meta charset="utf-8">
         <meta name="viewport" content="width=device-width,initial-scale=1">
-        <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+        <meta http-equiv="Content-Security-Policy"
+          content="default-src 'none'; style-src 'unsafe-inline'">
         <title>${title}</title>
         <style>${STYLE}</style>
       </head>
@@ -61,7 +68,9 @@ export function reportPage(report: Report): string {
       ? html`<h2>Curves</h2>${legend(curves)}<div class="charts">${all(charts.map(chart))}</div>`
       : ""}
     ${all(
-      tables.filter(({ rows }) => rows.length > 0).map((t) => html`<h2>${t.title}</h2>${table(t.head, cells(t.rows))}`),
+      tables.filter(({ rows }) => rows.length > 0).map((t) =>
+        html`<h2>${t.title}</h2>${table(t.head, cells(t.rows))}`
+      ),
     )}
         </main>
         <footer>

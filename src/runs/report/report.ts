@@ -1,4 +1,7 @@
-/** What `mosaic report` and the page's button write of runs. Its texts and curves come from a reader, so that both can. */
+/**
+ * What `mosaic report` and the page's button write of runs. Its texts and curves come from a
+ * reader, so that both can.
+ */
 import { count, duration, localTime, number } from "../../base/text/format.ts";
 import { VERSION } from "../../base/version.ts";
 import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
@@ -9,7 +12,15 @@ import { codeDifferences } from "../code_facts.ts";
 import { type CurveBucket, damagedPoints, position, requireSeries, xLabel } from "../curves.ts";
 import { valueText } from "../parameter_text.ts";
 import { parameterDifferences, rowsWithoutSecrets } from "../run_differences.ts";
-import { commonText, groupByOf, groupPoints, groupValue, inGroups, spreadText, statesText } from "../run_groups.ts";
+import {
+  commonText,
+  groupByOf,
+  groupPoints,
+  groupValue,
+  inGroups,
+  spreadText,
+  statesText,
+} from "../run_groups.ts";
 import type { ReportChart, ReportCurve } from "./chart.ts";
 import { stateWord } from "../fields/lifecycle_states.ts";
 
@@ -44,10 +55,17 @@ export interface ReportSeries {
   max?: number | null | undefined;
 }
 
-/** Where a report's series come from: a daemon that a client calls, or the daemon's own telemetry. */
+/**
+ * Where a report's series come from: a daemon that a client calls, or the daemon's own telemetry.
+ */
 export interface ReportReader {
   series(runId: string): Promise<readonly ReportSeries[]>;
-  curve(runId: string, name: string, buckets: number, overwritten: boolean): Promise<readonly CurveBucket[]>;
+  curve(
+    runId: string,
+    name: string,
+    buckets: number,
+    overwritten: boolean,
+  ): Promise<readonly CurveBucket[]>;
 }
 
 /** The options of `mosaic report` of the same names. */
@@ -62,7 +80,10 @@ export interface ReportOptions {
   title?: string | undefined;
 }
 
-/** @returns the HTML. @throws MosaicError `not_found` for a metric that no run has, `invalid_argument` for `groupBy` */
+/**
+ * @returns the HTML. @throws MosaicError `not_found` for a metric that no run has,
+ * `invalid_argument` for `groupBy`
+ */
 export async function reportOf(
   reader: ReportReader,
   now: number,
@@ -75,7 +96,10 @@ export async function reportOf(
 }
 
 /** Some at a time; results in order. */
-export async function inBatches<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+export async function inBatches<T, R>(
+  items: readonly T[],
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
   const results: R[] = [];
   for (let at = 0; at < items.length; at += AT_ONCE) {
     results.push(...await Promise.all(items.slice(at, at + AT_ONCE).map(work)));
@@ -89,7 +113,12 @@ interface Member {
   runs: ReportedRun[];
 }
 
-async function contents(reader: ReportReader, now: number, runs: readonly ReportedRun[], options: ReportOptions) {
+async function contents(
+  reader: ReportReader,
+  now: number,
+  runs: readonly ReportedRun[],
+  options: ReportOptions,
+) {
   const lists = new Map(
     await inBatches(runs, async ({ run_id }) => {
       const having = (await reader.series(run_id)).filter(({ points }) => points > 0);
@@ -99,15 +128,23 @@ async function contents(reader: ReportReader, now: number, runs: readonly Report
   const by = options.groupBy;
   const members: Member[] = by === undefined
     ? runs.map((run) => ({ name: named(run, runs), runs: [run] }))
-    : inGroups(runs, (run) => run, groupByOf(by)).map(({ name, members }) => ({ name, runs: members }));
+    : inGroups(runs, (run) => run, groupByOf(by)).map(({ name, members }) => ({
+      name,
+      runs: members,
+    }));
   const known = [...new Set([...lists.values()].flatMap((list) => [...list.keys()]))].sort((a, b) =>
     a.localeCompare(b)
   );
   const requested = options.metrics;
   requireSeries(requested ?? [], known);
-  const main = progressSeries(known.map((name) => ({ name, points: 1n })), runs.map(({ objective }) => objective));
-  // The most significant first; the machine's own last; the "reward" of steps after that of episodes.
-  const weight = (name: string) => name === main ? 0 : name.startsWith("system/") ? 3 : name === "reward" ? 2 : 1;
+  const main = progressSeries(
+    known.map((name) => ({ name, points: 1n })),
+    runs.map(({ objective }) => objective),
+  );
+  // The most significant first; the machine's own last; the "reward" of steps after that of
+  // episodes.
+  const weight = (name: string) =>
+    name === main ? 0 : name.startsWith("system/") ? 3 : name === "reward" ? 2 : 1;
   const ordered = known.toSorted((a, b) => weight(a) - weight(b));
   const drawn = requested ?? ordered.slice(0, MOST_CHARTS);
   const charts: ReportChart[] = [];
@@ -115,11 +152,14 @@ async function contents(reader: ReportReader, now: number, runs: readonly Report
   const leftOut: string[] = [];
   if (requested === undefined && known.length > drawn.length) {
     const rest = ordered.slice(MOST_CHARTS).join(", ");
-    leftOut.push(`The curves of ${known.length - drawn.length} series: ${rest}. -m NAME draws one.`);
+    leftOut.push(
+      `The curves of ${known.length - drawn.length} series: ${rest}. -m NAME draws one.`,
+    );
   }
   leftOut.push("Logs, single records, and artifacts such as checkpoints and videos.");
   const grouped = by !== undefined;
-  const column = (of: (run: ReportedRun) => string) => members.map((m) => commonText(m.runs.map(of)));
+  const column = (of: (run: ReportedRun) => string) =>
+    members.map((m) => commonText(m.runs.map(of)));
   const parameters = parameterDifferences(runs).map(({ name, values }) => ({
     name,
     values: column((run) => valueText(values[runs.indexOf(run)])),
@@ -135,15 +175,23 @@ async function contents(reader: ReportReader, now: number, runs: readonly Report
     about: [
       `${runs.length} ${runs.length === 1 ? "run" : "runs"}`,
       ...(grouped
-        ? [`${members.length} groups by ${by}`, `values are mean ± standard deviation of a group's runs`]
+        ? [
+          `${members.length} groups by ${by}`,
+          `values are mean ± standard deviation of a group's runs`,
+        ]
         : []),
     ].join(", ") + ".",
     made:
-      `Made by mosaic ${VERSION} on ${localTime(now)} (${zone()}). Each point of a curve is the mean of a range of ` +
+      `Made by mosaic ${VERSION} on ${
+        localTime(now)
+      } (${zone()}). Each point of a curve is the mean of a range of ` +
       `at most ${BUCKETS} ranges; the tables behind the charts have some of them.`,
     curves: names,
     overview: overview(members, main, lists, now),
-    notes: runs.filter(({ notes }) => notes !== "").map((run) => ({ run: named(run, runs), text: run.notes })),
+    notes: runs.filter(({ notes }) => notes !== "").map((run) => ({
+      run: named(run, runs),
+      text: run.notes,
+    })),
     charts,
     tables: [
       {
@@ -169,7 +217,9 @@ async function contents(reader: ReportReader, now: number, runs: readonly Report
 
 /** With a part of its id if another run has the same name. */
 function named({ name, run_id }: ReportedRun, runs: readonly ReportedRun[]): string {
-  return runs.filter((run) => run.name === name).length > 1 ? `${name} (${run_id.slice(0, 10)})` : name;
+  return runs.filter((run) => run.name === name).length > 1
+    ? `${name} (${run_id.slice(0, 10)})`
+    : name;
 }
 
 function titleOf(names: readonly string[]): string {
@@ -187,14 +237,21 @@ function overview(
   lists: Map<string, Map<string, ReportSeries>>,
   now: number,
 ) {
-  const spread = ({ runs }: Member, of: (run: ReportedRun) => number | null | undefined, text = number) => {
+  const spread = (
+    { runs }: Member,
+    of: (run: ReportedRun) => number | null | undefined,
+    text = number,
+  ) => {
     if (runs.length > 1) return spreadText(groupValue(runs.map(of)), runs.length);
     const value = of(runs[0]!) ?? null;
     return value === null ? "" : text(value);
   };
-  const item = (run: ReportedRun) => main === undefined ? undefined : lists.get(run.run_id)!.get(main);
+  const item = (run: ReportedRun) =>
+    main === undefined ? undefined : lists.get(run.run_id)!.get(main);
   const several = members.some(({ runs }) => runs.length > 1);
-  const ofMain = main === undefined ? [] : [`${main}, last`, `${main}, smallest`, `${main}, largest`];
+  const ofMain = main === undefined
+    ? []
+    : [`${main}, last`, `${main}, smallest`, `${main}, largest`];
   return {
     head: [
       "run",
@@ -272,7 +329,8 @@ async function chartOf(
   { groupBy, band, time, overwritten, log }: ReportOptions,
 ): Promise<ReportChart> {
   const grouped = groupBy !== undefined;
-  const x = (b: CurveBucket, curve: readonly CurveBucket[]) => time ? (b.atMs - curve[0]!.atMs) / 1000 : position(b);
+  const x = (b: CurveBucket, curve: readonly CurveBucket[]) =>
+    time ? (b.atMs - curve[0]!.atMs) / 1000 : position(b);
   const curves: ReportCurve[] = [];
   const without: string[] = [];
   const all: CurveBucket[] = [];
@@ -309,7 +367,9 @@ async function chartOf(
     x: time ? "seconds" : xLabel(name, all),
     caption: [
       ...(grouped ? [`Mean of a group's runs; band: ${BANDS[band]}.`] : []),
-      ...(damaged > 0 ? [`${count(damaged)} points are missing or damaged (mosaic doctor lists them).`] : []),
+      ...(damaged > 0
+        ? [`${count(damaged)} points are missing or damaged (mosaic doctor lists them).`]
+        : []),
     ].join(" "),
     log,
     curves,

@@ -1,7 +1,8 @@
 /**
- * `mosaic backup`: a copy of a live state directory from which a daemon can be started (docs/reference/operations.md, "Backup"). Both
- * databases are copied from snapshots of the same moment. While the snapshots are open, no journal loses bytes that its
- * snapshot lacks (a journal frees only what a checkpoint has moved into the database, and no checkpoint passes a reader). So
+ * `mosaic backup`: a copy of a live state directory from which a daemon can be started
+ * (docs/reference/operations.md, "Backup"). Both databases are copied from snapshots of the same
+ * moment. While the snapshots are open, no journal loses bytes that its snapshot lacks (a journal
+ * frees only what a checkpoint has moved into the database, and no checkpoint passes a reader). So
  * files of live runs are copied in that time; the others follow.
  */
 import { backup as copyDatabase, DatabaseSync } from "node:sqlite";
@@ -29,7 +30,10 @@ import { entriesOf, infoOf } from "../../os/files/untrusted.ts";
 /** Marks a directory as a backup, and describes it. */
 const MARK = "backup.json";
 const BUSY_TIMEOUT_MS = 5000;
-/** The registry is unchanged for the fraction of a millisecond between two beginnings, unless hundreds of runs start. */
+/**
+ * The registry is unchanged for the fraction of a millisecond between two beginnings, unless
+ * hundreds of runs start.
+ */
 const SAME_MOMENT_TRIES = 1000;
 const MOST_UNNAMED = 100;
 /** Above this size SQLite's quick check, which does not compare indexes with tables. */
@@ -59,10 +63,14 @@ export interface BackupOutcome {
 }
 
 /**
- * @param options.onProgress is told how much of each database is copied, and of how many runs the files
- * @param options.secrets also tokens and keys; a sandboxed worker can read a backup outside of the state directory
- * @param to created if it does not exist; otherwise empty or an earlier backup, of which only changed files are copied again
- * @throws MosaicError `not_found` (no state directory), `invalid_argument` (one within the other), `failed_precondition`
+ * @param options.onProgress is told how much of each database is copied, and of how many runs the
+ * files
+ * @param options.secrets also tokens and keys; a sandboxed worker can read a backup outside of the
+ * state directory
+ * @param to created if it does not exist; otherwise empty or an earlier backup, of which only
+ * changed files are copied again
+ * @throws MosaicError `not_found` (no state directory), `invalid_argument` (one within the other),
+ * `failed_precondition`
  *   (something else is in `to`, or it is in use), `unavailable` (a disk, also if a copy reads differently)
  */
 export async function backUp(
@@ -72,12 +80,19 @@ export async function backUp(
 ): Promise<BackupOutcome> {
   const from = new Layout(stateDir);
   if (infoIfThere(from.registryDb) === undefined) {
-    throw new MosaicError("not_found", `no state directory ${stateDir}: it has no ${from.registryDb}`, {
-      hint: "Give --state-dir DIR.",
-    });
+    throw new MosaicError(
+      "not_found",
+      `no state directory ${stateDir}: it has no ${from.registryDb}`,
+      {
+        hint: "Give --state-dir DIR.",
+      },
+    );
   }
   if (`${to}/`.startsWith(`${stateDir}/`) || `${stateDir}/`.startsWith(`${to}/`)) {
-    throw new MosaicError("invalid_argument", `${to} and the state directory ${stateDir} are within each other`);
+    throw new MosaicError(
+      "invalid_argument",
+      `${to} and the state directory ${stateDir} are within each other`,
+    );
   }
   const lock = prepared(to);
   try {
@@ -90,11 +105,20 @@ export async function backUp(
 /** @returns the lock that a daemon on the copy would need */
 function prepared(to: string): PlaceLock {
   const info = infoIfThere(to);
-  if (info !== undefined && !info.isDirectory) throw new MosaicError("invalid_argument", `${to} is no directory`);
-  if (info !== undefined && infoIfThere(`${to}/${MARK}`) === undefined && [...Deno.readDirSync(to)].length > 0) {
-    throw new MosaicError("failed_precondition", `${to} is not empty, and no backup: it has no ${MARK}`, {
-      hint: "Name a new directory, or one that mosaic backup has made.",
-    });
+  if (info !== undefined && !info.isDirectory) {
+    throw new MosaicError("invalid_argument", `${to} is no directory`);
+  }
+  if (
+    info !== undefined && infoIfThere(`${to}/${MARK}`) === undefined &&
+    [...Deno.readDirSync(to)].length > 0
+  ) {
+    throw new MosaicError(
+      "failed_precondition",
+      `${to} is not empty, and no backup: it has no ${MARK}`,
+      {
+        hint: "Name a new directory, or one that mosaic backup has made.",
+      },
+    );
   }
   const { lockFile, trainer } = new Layout(to);
   writing(to, () => {
@@ -104,9 +128,13 @@ function prepared(to: string): PlaceLock {
   });
   const lock = tryLockPlace(lockFile);
   if (lock !== undefined) return lock;
-  throw new MosaicError("failed_precondition", `${to} is in use: by a daemon, or by another backup`, {
-    hint: "Copy a backup before you start a daemon on it.",
-  });
+  throw new MosaicError(
+    "failed_precondition",
+    `${to} is in use: by a daemon, or by another backup`,
+    {
+      hint: "Copy a backup before you start a daemon on it.",
+    },
+  );
 }
 
 class Backup {
@@ -153,9 +181,12 @@ class Backup {
     await this.#database(registry, this.#from.registryDb, "trainer/registry.db", (copy) => {
       // A daemon on the copy must not take processes of this host for its own.
       copy.exec("UPDATE runs SET proxy = NULL, worker = NULL WHERE outcome IS NULL");
-      // Valid at the original's daemon as long as the run lives; a daemon on the copy gives its proxies this one.
+      // Valid at the original's daemon as long as the run lives; a daemon on the copy gives its
+      // proxies this one.
       if (!this.#done.secrets) {
-        copy.exec("UPDATE runs SET session_token = lower(hex(randomblob(16))) WHERE session_token IS NOT NULL");
+        copy.exec(
+          "UPDATE runs SET session_token = lower(hex(randomblob(16))) WHERE session_token IS NOT NULL",
+        );
       }
     });
     snapshots[Symbol.dispose]();
@@ -168,7 +199,9 @@ class Backup {
       if (config !== null && !ids.has(config[1]!)) return "gone";
       if (ofLive.has(path)) return "keep";
       const [trainer, base, ...below] = path.split("/");
-      if (trainer !== "trainer" || below.length === 0 || !BASE_DIRS.some((dir) => dir === base)) return "copy";
+      if (trainer !== "trainer" || below.length === 0 || !BASE_DIRS.some((dir) => dir === base)) {
+        return "copy";
+      }
       return known.get(`${trainer}/${base}/${below[0]}`)?.(path) ?? "gone";
     });
     this.#done.left_out.push(...unnamed(this.#from.stateDir));
@@ -184,7 +217,10 @@ class Backup {
 
   #mark(): void {
     const path = `${this.#to.stateDir}/${MARK}`;
-    writing(path, () => writeFileAtomic(path, `${JSON.stringify(this.#done, null, 2)}\n`, { mode: 0o600 }));
+    writing(
+      path,
+      () => writeFileAtomic(path, `${JSON.stringify(this.#done, null, 2)}\n`, { mode: 0o600 }),
+    );
   }
 
   async #database(
@@ -202,7 +238,9 @@ class Backup {
         Deno.openSync(unfinished, { write: true, createNew: true, mode: 0o600 }).close();
       });
       const pageBytes = Number(snapshot.prepare("PRAGMA page_size").get()!["page_size"]);
-      const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) =>
+      const progress = (
+        { totalPages, remainingPages }: { totalPages: number; remainingPages: number },
+      ) =>
         this.#onProgress({
           ...{ name, unit: "bytes" },
           ...{ done: (totalPages - remainingPages) * pageBytes, total: totalPages * pageBytes },
@@ -212,7 +250,9 @@ class Backup {
       if (error instanceof MosaicError) throw error;
       const full = /is full|No space/i.test(messageOf(error));
       throw new MosaicError("unavailable", `cannot copy ${from} to ${path}: ${messageOf(error)}`, {
-        hint: full ? "Free space on the backup's disk." : "mosaic doctor says whether the database is damaged.",
+        hint: full
+          ? "Free space on the backup's disk."
+          : "mosaic doctor says whether the database is damaged.",
         cause: error,
       });
     }
@@ -245,7 +285,8 @@ class Backup {
     try {
       const from = this.#from.stateDir;
       if (infoOf(source!, from)?.isDirectory !== true) return;
-      // A log before its packed part: bytes that become a hole meanwhile are then in the later copy.
+      // A log before its packed part: bytes that become a hole meanwhile are then in the later
+      // copy.
       entries = entriesOf(source!, from).sort((a, b) => a.name < b.name ? -1 : 1);
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return;
@@ -259,7 +300,9 @@ class Backup {
     const kept = new Set<string>();
     for (const { name, isDirectory, isFile, isSymlink } of entries) {
       const below = path === "" ? name : `${path}/${name}`;
-      if (NOT_COPIED.test(below) || isOfThisHost(below) || (!this.#done.secrets && isSecret(below))) continue;
+      if (
+        NOT_COPIED.test(below) || isOfThisHost(below) || (!this.#done.secrets && isSecret(below))
+      ) continue;
       const todo = what(below);
       if (todo === "gone") continue;
       if (isTooLong(`${source}/${name}`) || isTooLong(`${target}/${name}`)) {
@@ -274,7 +317,9 @@ class Backup {
     }
     for (const { name } of Deno.readDirSync(target!)) {
       const below = path === "" ? name : `${path}/${name}`;
-      if (kept.has(name) || (NOT_COPIED.test(below) && !/(^|\/)imports$|\.tmp$/.test(below))) continue;
+      if (kept.has(name) || (NOT_COPIED.test(below) && !/(^|\/)imports$|\.tmp$/.test(below))) {
+        continue;
+      }
       writing(below, () => Deno.removeSync(`${target}/${name}`, { recursive: true }));
     }
     if (/^trainer\/[^/]+\/[^/]+$/.test(path)) this.#runsDone++;
@@ -285,7 +330,12 @@ class Backup {
       const bytes = copyIfChanged(from, to, this.#from.stateDir, this.#unfinished);
       if (bytes === undefined) return false;
       this.#done.files++;
-      this.#onProgress({ name: "files", unit: "runs", done: this.#runsDone, total: this.#done.runs });
+      this.#onProgress({
+        name: "files",
+        unit: "runs",
+        done: this.#runsDone,
+        total: this.#done.runs,
+      });
       if (bytes > 0) {
         this.#done.copied_files++;
         this.#done.copied_bytes += bytes;
@@ -301,7 +351,9 @@ class Backup {
 
   #link(from: string, to: string): void {
     const goal = readLink(from);
-    if (goal === undefined || (infoIfThere(to)?.isSymlink === true && readLink(to) === goal)) return;
+    if (goal === undefined || (infoIfThere(to)?.isSymlink === true && readLink(to) === goal)) {
+      return;
+    }
     writing(to, () => {
       if (infoIfThere(to) !== undefined) Deno.removeSync(to, { recursive: true });
       Deno.symlinkSync(goal, to);
@@ -319,15 +371,22 @@ function readLink(path: string): string | undefined {
 
 /** The runtime passes over names that are not UTF-8. */
 function unnamed(stateDir: string): string[] {
-  const found = shellOutput(`LC_ALL=C find "$0" -name '*[! -~]*' 2>/dev/null | head -c 1000000`, stateDir) ?? "";
-  const paths = found.split("\n").filter((path) => path.includes("\ufffd") && infoIfThere(path) === undefined);
+  const found =
+    shellOutput(`LC_ALL=C find "$0" -name '*[! -~]*' 2>/dev/null | head -c 1000000`, stateDir) ??
+      "";
+  const paths = found.split("\n").filter((path) =>
+    path.includes("\ufffd") && infoIfThere(path) === undefined
+  );
   const said = paths.slice(0, MOST_UNNAMED).map((path) => `${path}: its name is not UTF-8`);
   return paths.length > said.length
     ? [...said, `${paths.length - said.length} more with names that are not UTF-8`]
     : said;
 }
 
-/** Leaves out files of attempts that had not begun in the registry's snapshot, because a start of the copy would find them. */
+/**
+ * Leaves out files of attempts that had not begun in the registry's snapshot, because a start of
+ * the copy would find them.
+ */
 function notBegun({ state, attempt, workerId }: RunRow): (path: string) => "copy" | "gone" {
   const begun = state === "INIT" || state === "HANDSHAKE" ? attempt - 1 : attempt;
   const log = new RunFiles("", workerId).logOf(1).slice("/logs/".length);
@@ -357,8 +416,9 @@ interface Snapshots extends Disposable {
 }
 
 /**
- * Both databases in read transactions that have begun at one moment: otherwise the telemetry could have an attempt that the
- * registry does not know. If the registry was written between the two beginnings, both begin again.
+ * Both databases in read transactions that have begun at one moment: otherwise the telemetry could
+ * have an attempt that the registry does not know. If the registry was written between the two
+ * beginnings, both begin again.
  * @throws MosaicError `unavailable` if the registry is written too often
  */
 function snapshotsOf(registryDb: string, telemetryDb: string): Snapshots {
@@ -379,9 +439,13 @@ function snapshotsOf(registryDb: string, telemetryDb: string): Snapshots {
       if (versionOf(watcher, registryDb) === before) return snapshots;
       for (const db of [registry, telemetry]) db.exec("ROLLBACK");
     }
-    throw new MosaicError("unavailable", `${registryDb} is written too often for a snapshot of both databases`, {
-      hint: "Try again.",
-    });
+    throw new MosaicError(
+      "unavailable",
+      `${registryDb} is written too often for a snapshot of both databases`,
+      {
+        hint: "Try again.",
+      },
+    );
   } catch (error) {
     snapshots[Symbol.dispose]();
     throw error;
@@ -418,8 +482,13 @@ function begin(db: DatabaseSync, path: string): void {
 }
 
 /** What is wrong with a copy that was just written; undefined: nothing. */
-function inspect(path: string, original: DatabaseSync, change: (copy: DatabaseSync) => void): string | undefined {
-  const value = (db: DatabaseSync, pragma: string) => Object.values(db.prepare(`PRAGMA ${pragma}`).get()!)[0];
+function inspect(
+  path: string,
+  original: DatabaseSync,
+  change: (copy: DatabaseSync) => void,
+): string | undefined {
+  const value = (db: DatabaseSync, pragma: string) =>
+    Object.values(db.prepare(`PRAGMA ${pragma}`).get()!)[0];
   try {
     using copy = new DatabaseSync(path);
     for (const pragma of ["page_count", "user_version", "page_size"]) {

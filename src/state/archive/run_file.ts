@@ -1,7 +1,7 @@
 /**
- * A run as one file (`mosaic export --format mosaic`, docs/reference/cli.md "A run on another host"): an SQLite database that contains
- * the run's rows of both databases, as databases of their own, and its files, in compressed chunks. The same run gives the
- * same bytes.
+ * A run as one file (`mosaic export --format mosaic`, docs/reference/cli.md "A run on another
+ * host"): an SQLite database that contains the run's rows of both databases, as databases of their
+ * own, and its files, in compressed chunks. The same run gives the same bytes.
  */
 import { Buffer } from "node:buffer";
 import { sha256, zlib } from "../../base/node_modules.ts";
@@ -32,7 +32,10 @@ const CHUNK_BYTES = 1 << 20;
 /** A chunk that does not compress is a little longer than before. */
 const STORED_CHUNK_BYTES = CHUNK_BYTES + (64 << 10);
 const LIST_BYTES = 64 << 20;
-/** Bytes to which a file may unpack without `--max-unpacked`: a made-up one of 140 kB can hold gigabytes. Holes do not count. */
+/**
+ * Bytes to which a file may unpack without `--max-unpacked`: a made-up one of 140 kB can hold
+ * gigabytes. Holes do not count.
+ */
 const UNPACKED = { least: 256 << 20, ratio: 100 } as const;
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 /** Files in `.mosaic` about the journal and about the worker's end. */
@@ -75,16 +78,25 @@ export function writeRunFile(
 ): RunFileOutcome {
   const layout = new Layout(stateDir);
   const [unfinished, rows] = [`${file}.tmp`, `${file}.rows.tmp`];
-  const cleanUp = () => [unfinished, rows, `${rows}-journal`, `${unfinished}-journal`].forEach(removeIfThere);
+  const cleanUp = () =>
+    [unfinished, rows, `${rows}-journal`, `${unfinished}-journal`].forEach(removeIfThere);
   cleanUp();
   try {
     using registry = reading(layout.registryDb);
-    const run = registry.prepare("SELECT state, base_dir FROM runs WHERE run_id = ? AND deleted_at IS NULL").get(runId);
-    if (run === undefined) throw new MosaicError("not_found", `no run ${runId} in ${layout.registryDb}`);
+    const run = registry.prepare(
+      "SELECT state, base_dir FROM runs WHERE run_id = ? AND deleted_at IS NULL",
+    ).get(runId);
+    if (run === undefined) {
+      throw new MosaicError("not_found", `no run ${runId} in ${layout.registryDb}`);
+    }
     if (!isEnded(run["state"] as RunState)) {
-      throw new MosaicError("failed_precondition", `run ${runId} is ${run["state"]}: only an ended run can be moved`, {
-        hint: `Wait until it has ended (mosaic wait ${runId}), or cancel it.`,
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is ${run["state"]}: only an ended run can be moved`,
+        {
+          hint: `Wait until it has ended (mosaic wait ${runId}), or cancel it.`,
+        },
+      );
     }
     return writing(file, () => {
       Deno.openSync(unfinished, { write: true, createNew: true, mode: 0o600 }).close();
@@ -103,7 +115,9 @@ export function writeRunFile(
       inRows("registry.db", (to) => {
         extractRun(registry, runId, to, rows);
         if (!withArtifacts) {
-          for (const { path } of to.prepare("SELECT path FROM artifacts").all()) left.add(String(path));
+          for (const { path } of to.prepare("SELECT path FROM artifacts").all()) {
+            left.add(String(path));
+          }
           to.exec("DELETE FROM artifacts");
         }
         return true;
@@ -148,18 +162,29 @@ class Writer {
   constructor(db: DatabaseSync, onProgress: OnProgress) {
     this.#db = db;
     this.#onProgress = onProgress;
-    db.exec(`PRAGMA journal_mode = MEMORY; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT};
-      ${TABLES} BEGIN`);
+    db.exec(
+      `PRAGMA journal_mode = MEMORY; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT};
+      ${TABLES} BEGIN`,
+    );
   }
 
-  /** Adds a file, or a directory with everything below it; links as links, nothing of other kinds. */
+  /**
+   * Adds a file, or a directory with everything below it; links as links, nothing of other kinds.
+   */
   tree(source: string, path: string, left: ReadonlySet<string>, below = parentOf(source)): void {
     const info = infoOf(source, below);
     if (info === undefined) return;
     const of = { mode: (info.mode ?? 0o600) & 0o777, mtime: info.mtime?.getTime() ?? 0 };
     if (info.isFile) this.file(source, path, of, below);
     else if (info.isSymlink) {
-      this.#entries.push({ path, kind: "link", mode: 0, mtime: 0, bytes: 0, content: Deno.readLinkSync(source) });
+      this.#entries.push({
+        path,
+        kind: "link",
+        mode: 0,
+        mtime: 0,
+        bytes: 0,
+        content: Deno.readLinkSync(source),
+      });
     } else if (info.isDirectory) {
       // A directory's time of change is not stored: unpacking changes it.
       this.#entries.push({ path, kind: "directory", ...of, mtime: 0, bytes: 0, content: "" });
@@ -167,7 +192,9 @@ class Writer {
       for (const { name, isFile } of entries) {
         const inner = `${path}/${name}`;
         if (path === "directory/.mosaic" && !(isFile && CONTROL.test(name))) continue;
-        if (!left.has(inner.slice("directory/".length))) this.tree(`${source}/${name}`, inner, left, below);
+        if (!left.has(inner.slice("directory/".length))) {
+          this.tree(`${source}/${name}`, inner, left, below);
+        }
       }
     }
   }
@@ -182,7 +209,9 @@ class Writer {
     for (let at = 0, n = 0; at < size; n++) {
       const bytes = new Uint8Array(Math.min(CHUNK_BYTES, size - at));
       if (file.readSync(at, bytes) < bytes.length) {
-        throw new MosaicError("unavailable", `${source} was shortened while it was read`, { hint: "Try again." });
+        throw new MosaicError("unavailable", `${source} was shortened while it was read`, {
+          hint: "Try again.",
+        });
       }
       hash.update(bytes);
       insert.run(entry, n, zlib().zstdCompressSync(bytes) as Uint8Array);
@@ -195,7 +224,12 @@ class Writer {
   /** @returns the number of files */
   finish(runId: string): number {
     const entries = JSON.stringify(this.#entries);
-    this.#db.prepare("INSERT INTO head VALUES (?, ?, ?, ?)").run(FORMAT, runId, entries, digestOf(runId + entries));
+    this.#db.prepare("INSERT INTO head VALUES (?, ?, ?, ?)").run(
+      FORMAT,
+      runId,
+      entries,
+      digestOf(runId + entries),
+    );
     this.#db.exec("COMMIT");
     return this.#entries.filter(({ kind }) => kind === "file").length;
   }
@@ -223,18 +257,26 @@ export function isRunFile(path: string): boolean {
 
 /** The first path that a run cannot have; nothing may be written elsewhere, nor through a link. */
 function misplaced(entries: readonly Entry[], runId: string): string | undefined {
-  const leaves = new Set(entries.filter(({ kind }) => kind !== "directory").map(({ path }) => path));
+  const leaves = new Set(
+    entries.filter(({ kind }) => kind !== "directory").map(({ path }) => path),
+  );
   return entries.find(({ path, kind }) => {
     const parts = path.split("/");
     const [top, first, ...rest] = parts;
     if (path.length > MAX_PATH || parts.length > MAX_LEVELS) return true;
-    const isPath = parts.every((part) => part !== "" && part !== "." && part !== ".." && !part.includes("\0"));
+    const isPath = parts.every((part) =>
+      part !== "" && part !== "." && part !== ".." && !part.includes("\0")
+    );
     const isBelowLeaf = parts.some((_, i) => i > 0 && leaves.has(parts.slice(0, i).join("/")));
     if (!isPath || isBelowLeaf) return true;
-    if (first === undefined) return top === "directory" ? kind !== "directory" : !ROWS.test(top!) || kind !== "file";
+    if (first === undefined) {
+      return top === "directory" ? kind !== "directory" : !ROWS.test(top!) || kind !== "file";
+    }
     if (top === "configs") return rest.length > 0 || kind !== "file" || !isConfigOf(runId, first);
     if (first !== ".mosaic") return top !== "directory";
-    const isControl = rest.length === 0 ? kind === "directory" : kind === "file" && CONTROL.test(rest.join("/"));
+    const isControl = rest.length === 0
+      ? kind === "directory"
+      : kind === "file" && CONTROL.test(rest.join("/"));
     return top !== "directory" || !isControl;
   })?.path;
 }
@@ -246,16 +288,24 @@ export class RunFile implements Disposable {
   readonly #db: DatabaseSync;
   readonly #entries: Entry[];
 
-  /** @throws MosaicError `invalid_argument` for a damaged file, `failed_precondition` for one of a later version */
+  /**
+   * @throws MosaicError `invalid_argument` for a damaged file, `failed_precondition` for one of a
+   * later version
+   */
   constructor(path: string) {
     this.#path = path;
     try {
       this.#db = this.#opened();
-      const head = this.#db.prepare("SELECT run_id, entries, sha256 FROM head LIMIT 1").get() as Record<string, string>;
-      if (digestOf(`${head["run_id"]}${head["entries"]}`) !== head["sha256"]) throw this.#damaged("its list of files");
+      const head = this.#db.prepare("SELECT run_id, entries, sha256 FROM head LIMIT 1")
+        .get() as Record<string, string>;
+      if (digestOf(`${head["run_id"]}${head["entries"]}`) !== head["sha256"]) {
+        throw this.#damaged("its list of files");
+      }
       this.runId = head["run_id"]!;
       this.#entries = listedFiles(head["entries"]!);
-      const wrong = /^[0-9A-Z]{26}$/.test(this.runId) ? misplaced(this.#entries, this.runId) : this.runId;
+      const wrong = /^[0-9A-Z]{26}$/.test(this.runId)
+        ? misplaced(this.#entries, this.runId)
+        : this.runId;
       if (wrong !== undefined) {
         throw this.#damaged(
           "its list of files",
@@ -277,9 +327,13 @@ export class RunFile implements Disposable {
         whole: false,
         create(own, version) {
           if (version > FORMAT) {
-            throw new MosaicError("failed_precondition", `${path} has format ${version}, this mosaic reads ${FORMAT}`, {
-              hint: "Use the mosaic that wrote it, or a newer one.",
-            });
+            throw new MosaicError(
+              "failed_precondition",
+              `${path} has format ${version}, this mosaic reads ${FORMAT}`,
+              {
+                hint: "Use the mosaic that wrote it, or a newer one.",
+              },
+            );
           }
           own.exec(TABLES);
         },
@@ -302,7 +356,8 @@ export class RunFile implements Disposable {
   /**
    * Writes everything below a new directory; zeros become holes.
    * @param most bytes of all files, without holes; undefined: by the file's size
-   * @throws as the constructor, and MosaicError `resource_exhausted` beyond `most`; nothing is left then
+   * @throws as the constructor, and MosaicError `resource_exhausted` beyond `most`; nothing is left
+   * then
    */
   unpack(
     into: string,
@@ -313,11 +368,14 @@ export class RunFile implements Disposable {
       writing(into, () => Deno.mkdirSync(into, { recursive: true, mode: 0o700 }));
       // Links last, so that nothing is written through one.
       const order = { directory: 0, file: 1, link: 2 };
-      const entries = [...this.#entries.entries()].sort(([, a], [, b]) => order[a.kind] - order[b.kind]);
+      const entries = [...this.#entries.entries()].sort(([, a], [, b]) =>
+        order[a.kind] - order[b.kind]
+      );
       let left = most;
       const total = this.#entries.reduce((sum, { bytes }) => sum + bytes, 0);
       let done = 0;
-      const onBytes = (bytes: number) => onProgress({ name: this.#path, unit: "bytes", done: done += bytes, total });
+      const onBytes = (bytes: number) =>
+        onProgress({ name: this.#path, unit: "bytes", done: done += bytes, total });
       for (const [n, entry] of entries) {
         left -= this.#entry(n, entry, into, (bytes) => {
           if (bytes <= left) return;
@@ -329,7 +387,9 @@ export class RunFile implements Disposable {
         }, onBytes);
       }
       for (const { kind, path } of this.#entries) {
-        if (kind === "file" && ROWS.test(path)) this.#checkRows(`${into}/${path}`, path as ForeignRows);
+        if (kind === "file" && ROWS.test(path)) {
+          this.#checkRows(`${into}/${path}`, path as ForeignRows);
+        }
       }
       for (const { kind, path, mode } of this.#entries) {
         if (kind === "directory") Deno.chmodSync(`${into}/${path}`, mode & 0o777);
@@ -404,7 +464,9 @@ export class RunFile implements Disposable {
         "SELECT data FROM chunks WHERE entry = ? AND n = ? AND typeof(data) = 'blob' AND octet_length(data) <= ? LIMIT 1",
       ).get(entry, n, STORED_CHUNK_BYTES);
       if (row === undefined) throw new Error(`chunk ${n} is missing`);
-      return zlib().zstdDecompressSync(row["data"] as Uint8Array, { maxOutputLength: CHUNK_BYTES }) as Uint8Array;
+      return zlib().zstdDecompressSync(row["data"] as Uint8Array, {
+        maxOutputLength: CHUNK_BYTES,
+      }) as Uint8Array;
     } catch (error) {
       throw this.#damaged(path, error);
     }

@@ -1,4 +1,7 @@
-/** Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged one. */
+/**
+ * Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged
+ * one.
+ */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { copyDatabase, quote } from "../../os/database/copied_database.ts";
@@ -10,7 +13,10 @@ import { dropUnknownRecords } from "../../telemetry/commit/completeness.ts";
 import { isFull, refusesContent } from "../../telemetry/blocks/failures.ts";
 import type { Repairable } from "./finding.ts";
 
-/** Above this size, uses SQLite's quick check, which skips comparing indexes with tables (seconds instead of minutes). */
+/**
+ * Above this size, uses SQLite's quick check, which skips comparing indexes with tables (seconds
+ * instead of minutes).
+ */
 const FULL_CHECK_BYTES = 1024 * 1024 * 1024;
 /** Maximum SQLite messages shown per database. */
 const PROBLEMS_SHOWN = 3;
@@ -29,7 +35,11 @@ function bytesOf(path: string): number | undefined {
  * @param newest the newest known schema version
  * @param create makes that schema in an empty database
  */
-export function examineDatabase(path: string, newest: number, create: (db: DatabaseSync) => void): Repairable[] {
+export function examineDatabase(
+  path: string,
+  newest: number,
+  create: (db: DatabaseSync) => void,
+): Repairable[] {
   const bytes = bytesOf(path);
   // No daemon has used this state directory yet.
   if (bytes === undefined) return [];
@@ -49,7 +59,9 @@ export function examineDatabase(path: string, newest: number, create: (db: Datab
   }
   try {
     const check = bytes > FULL_CHECK_BYTES ? "quick_check" : "integrity_check";
-    const problems = db.prepare(`PRAGMA ${check}(20)`).all().map((row) => String(Object.values(row)[0]))
+    const problems = db.prepare(`PRAGMA ${check}(20)`).all().map((row) =>
+      String(Object.values(row)[0])
+    )
       .filter((problem) => problem !== "ok");
     const freeList = freeListDamage(path, db, check === "integrity_check");
     if (freeList !== undefined) problems.push(freeList);
@@ -59,13 +71,16 @@ export function examineDatabase(path: string, newest: number, create: (db: Datab
     }
     const version = Number(db.prepare("PRAGMA user_version").get()!.user_version);
     if (version > newest) {
-      const message = `has schema version ${version}; this mosaic knows versions up to ${newest}: use the newer mosaic`;
+      const message =
+        `has schema version ${version}; this mosaic knows versions up to ${newest}: use the newer mosaic`;
       return [{ check: "schema", severity: "error", path, message, remedy: "" }];
     }
-    // Content that was only in its log was lost with a power failure: it is empty, like a missing one.
+    // Content that was only in its log was lost with a power failure: it is empty, like a missing
+    // one.
     if (version === 0 && db.prepare("SELECT 1 FROM sqlite_master").get() === undefined) return [];
     if (version < newest) {
-      const message = `has schema version ${version}; the next start of the daemon upgrades it to ${newest}`;
+      const message =
+        `has schema version ${version}; the next start of the daemon upgrades it to ${newest}`;
       return [{ check: "schema", severity: "note", path, message, remedy: "" }];
     }
     return [];
@@ -87,8 +102,8 @@ export function examineDatabase(path: string, newest: number, create: (db: Datab
 }
 
 /**
- * Copies the readable rows into a new database and replaces the damaged one with it. If even the schema is lost, leaves
- * no database: the daemon creates a new one.
+ * Copies the readable rows into a new database and replaces the damaged one with it. If even the
+ * schema is lost, leaves no database: the daemon creates a new one.
  *
  * @throws MosaicError `unavailable` when the disk is full: then nothing has changed
  */
@@ -106,7 +121,9 @@ function salvage(path: string, now: Date, create: (db: DatabaseSync) => void): s
       `no rows are readable (${messageOf(error)}); the daemon will create an empty database`;
   }
   for (const suffix of ["", "-wal", "-shm"]) {
-    if (bytesOf(`${path}${suffix}`) !== undefined) Deno.renameSync(`${path}${suffix}`, `${damagedPath}${suffix}`);
+    if (bytesOf(`${path}${suffix}`) !== undefined) {
+      Deno.renameSync(`${path}${suffix}`, `${damagedPath}${suffix}`);
+    }
   }
   if (bytesOf(rescued) !== undefined) Deno.renameSync(rescued, path);
   return `${outcome}; the damaged database is now ${damagedPath}`;
@@ -120,7 +137,9 @@ function copyRowsWithoutFirstPage(
 ): string | undefined {
   const copy = `${from}.first-page`;
   try {
-    return copyWithFirstPage(from, copy, create) ? `${copyRows(copy, to)}; a new first page was written` : undefined;
+    return copyWithFirstPage(from, copy, create)
+      ? `${copyRows(copy, to)}; a new first page was written`
+      : undefined;
   } catch (error) {
     for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${to}${suffix}`);
     refuseFullDisk(error, from);
@@ -135,7 +154,9 @@ function refuseFullDisk(error: unknown, path: string): void {
   if (!isFull(error) && !isShortage(error)) return;
   throw new MosaicError(
     "unavailable",
-    `no rows were copied, and nothing has changed (${messageOf(error)}): repair again with free space of twice the ` +
+    `no rows were copied, and nothing has changed (${
+      messageOf(error)
+    }): repair again with free space of twice the ` +
       `${bytesOf(path)} bytes that the database has`,
     { cause: error },
   );
@@ -152,11 +173,15 @@ function copyRows(from: string, to: string): string {
     copyDatabase(source, to, {
       rows: (source, target, name) => {
         const { rows, gaps } = copyTable(source, target, name);
-        if (name !== "sqlite_sequence") counts.push(`${name} ${rows}${gaps === 0 ? "" : " (not all)"}`);
+        if (name !== "sqlite_sequence") {
+          counts.push(`${name} ${rows}${gaps === 0 ? "" : " (not all)"}`);
+        }
       },
       finish: (target) => {
         const dangling = dropDanglingRows(target);
-        if (dangling > 0) counts.push(`${dangling} rows omitted that belong to no run or to no record of it`);
+        if (dangling > 0) {
+          counts.push(`${dangling} rows omitted that belong to no run or to no record of it`);
+        }
       },
     });
   } finally {
@@ -169,23 +194,30 @@ function copyRows(from: string, to: string): string {
 const FARTHEST = 1n << 53n;
 
 /**
- * Reads in chunks that shrink at the damage, because a statement returns all its rows or none (and the runtime's row
- * iterator ends silently at an error). After a bad page it searches the next readable key, and reads from there in both
- * directions, so that a bad page loses only its own rows.
+ * Reads in chunks that shrink at the damage, because a statement returns all its rows or none (and
+ * the runtime's row iterator ends silently at an error). After a bad page it searches the next
+ * readable key, and reads from there in both directions, so that a bad page loses only its own
+ * rows.
  */
-function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { rows: number; gaps: number } {
+function copyTable(
+  source: DatabaseSync,
+  target: DatabaseSync,
+  name: string,
+): { rows: number; gaps: number } {
   const table = quote(name);
   const info = source.prepare(`PRAGMA table_info(${table})`).all();
   const columns = info.map((row) => quote(String(row.name)));
   const insert = target.prepare(
-    `INSERT OR IGNORE INTO ${table} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
+    `INSERT OR IGNORE INTO ${table} (${columns.join(", ")}) VALUES (${
+      columns.map(() => "?").join(", ")
+    })`,
   );
   // The primary key: rows are stored in this order.
   const key = hasRowid(source, name)
     ? ["rowid"]
-    : info.filter((row) => Number(row.pk) > 0).sort((x, y) => Number(x.pk) - Number(y.pk)).map((row) =>
-      quote(String(row.name))
-    );
+    : info.filter((row) => Number(row.pk) > 0).sort((x, y) => Number(x.pk) - Number(y.pk)).map((
+      row,
+    ) => quote(String(row.name)));
   let rows = 0;
   let gaps = 0;
 
@@ -203,23 +235,36 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
   };
 
   /** The first rows beyond a key; undefined if they cannot be read. */
-  const chunk = (direction: "ASC" | "DESC", beyond: SQLInputValue[], limit: number): SQLInputValue[][] | undefined => {
+  const chunk = (
+    direction: "ASC" | "DESC",
+    beyond: SQLInputValue[],
+    limit: number,
+  ): SQLInputValue[][] | undefined => {
     const order = key.map((column) => `${column} ${direction}`).join(", ");
     const begin = key.slice(0, beyond.length).join(", ");
-    const where = `(${begin}) ${direction === "ASC" ? ">" : "<"} (${beyond.map(() => "?").join(", ")})`;
+    const where = `(${begin}) ${direction === "ASC" ? ">" : "<"} (${
+      beyond.map(() => "?").join(", ")
+    })`;
     const keys = key.map((column, i) => `${column} AS salvage_key_${i}`).join(", ");
-    const sql = `SELECT ${columns.join(", ")}, ${keys} FROM ${table} ${beyond.length === 0 ? "" : `WHERE ${where}`}
+    const sql = `SELECT ${columns.join(", ")}, ${keys} FROM ${table} ${
+      beyond.length === 0 ? "" : `WHERE ${where}`
+    }
       ORDER BY ${order} LIMIT ${limit}`;
     try {
       const statement = prepared(sql);
-      return statement.all(...beyond).map((row) => Object.values(row as Record<string, SQLInputValue>));
+      return statement.all(...beyond).map((row) =>
+        Object.values(row as Record<string, SQLInputValue>)
+      );
     } catch {
       return undefined;
     }
   };
   const keyOf = (row: SQLInputValue[]) => row.slice(columns.length);
 
-  /** Copies until the end (undefined) or up to unreadable rows: then returns the last key before them. */
+  /**
+   * Copies until the end (undefined) or up to unreadable rows: then returns the last key before
+   * them.
+   */
   const copy = (direction: "ASC" | "DESC", from: SQLInputValue[]): SQLInputValue[] | undefined => {
     let last = from;
     for (let limit = CHUNK_ROWS;;) {
@@ -252,7 +297,9 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
       if (typeof value !== "bigint") continue;
       for (let distance = 1n; distance < FARTHEST; distance += 1n + (distance >> 6n)) {
         const found = chunk("ASC", [...last.slice(0, column), value + distance], 1);
-        if (found?.[0] !== undefined && isBeyond("ASC", keyOf(found[0]), last)) return keyOf(found[0]);
+        if (found?.[0] !== undefined && isBeyond("ASC", keyOf(found[0]), last)) {
+          return keyOf(found[0]);
+        }
         // There are no more rows.
         if (found?.length === 0) return undefined;
       }
@@ -281,7 +328,9 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
 function firstKey(db: DatabaseSync, table: string, key: string[]): SQLInputValue[] | undefined {
   if (key[0] === "rowid") return [0n];
   const types = new Map(
-    db.prepare(`PRAGMA table_info(${table})`).all().map((row) => [quote(String(row.name)), String(row.type)]),
+    db.prepare(`PRAGMA table_info(${table})`).all().map((
+      row,
+    ) => [quote(String(row.name)), String(row.type)]),
   );
   return key.every((column) => types.get(column) === "INTEGER") ? key.map(() => 0n) : undefined;
 }
@@ -299,7 +348,9 @@ function isBeyond(direction: "ASC" | "DESC", key: SQLInputValue[], last: SQLInpu
 }
 
 function hasRowid(db: DatabaseSync, name: string): boolean {
-  const row = db.prepare("SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?").get(name);
+  const row = db.prepare("SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?").get(
+    name,
+  );
   return Number(row?.wr ?? 0) === 0;
 }
 
@@ -308,7 +359,10 @@ function dropDanglingRows(db: DatabaseSync): number {
   let dropped = 0;
   for (const { table, rowid } of db.prepare("PRAGMA foreign_key_check").all()) {
     if (rowid === null) continue;
-    dropped += Number(db.prepare(`DELETE FROM ${quote(String(table))} WHERE rowid = ?`).run(rowid as number).changes);
+    dropped += Number(
+      db.prepare(`DELETE FROM ${quote(String(table))} WHERE rowid = ?`).run(rowid as number)
+        .changes,
+    );
   }
   return dropped + dropUnknownRecords(db);
 }

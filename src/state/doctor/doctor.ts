@@ -1,14 +1,22 @@
 /**
- * Checks a state directory and repairs what needs no human decision; never deletes files of runs. Checking is read-only
- * and works while a daemon runs; repairing holds the daemon's lock.
+ * Checks a state directory and repairs what needs no human decision; never deletes files of runs.
+ * Checking is read-only and works while a daemon runs; repairing holds the daemon's lock.
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { Layout } from "../../base/layout.ts";
 import { explainPath } from "../../permissions/missing.ts";
 import { type FileSystem, fileSystemOf, remoteText } from "../../os/host/file_system.ts";
-import { isPlaceLocked, readTextIfThere, removeIfThere, tryLockPlace } from "../../os/files/files.ts";
+import {
+  isPlaceLocked,
+  readTextIfThere,
+  removeIfThere,
+  tryLockPlace,
+} from "../../os/files/files.ts";
 import { migrate as migrateRegistry, MIGRATIONS } from "../../registry/migrations.ts";
-import { migrate as migrateTelemetry, SCHEMA_VERSION as TELEMETRY_VERSION } from "../../telemetry/tables/tables.ts";
+import {
+  migrate as migrateTelemetry,
+  SCHEMA_VERSION as TELEMETRY_VERSION,
+} from "../../telemetry/tables/tables.ts";
 import { examineDatabase } from "./databases.ts";
 import { type Finding, plain, type Repairable } from "./finding.ts";
 import { examineRegistryState, type KnownRun, knownRuns } from "./registry_state.ts";
@@ -38,10 +46,11 @@ export function repair(stateDir: string): { repaired: Repaired[]; remaining: Fin
   const layout = layoutOf(stateDir);
   return withoutDaemon(layout, () => {
     const repaired: Repaired[] = [];
-    // Repair databases first: a recovered registry changes which files are orphans, and recovered telemetry is refilled.
-    // Set modes before files are moved.
+    // Repair databases first: a recovered registry changes which files are orphans, and recovered
+    // telemetry is refilled. Set modes before files are moved.
     const turns = ["database", "modes", "others"] as const;
-    const turnOf = ({ check }: Repairable) => check === "database" || check === "modes" ? check : "others";
+    const turnOf = ({ check }: Repairable) =>
+      check === "database" || check === "modes" ? check : "others";
     let findings = inspect(layout, false);
     for (const turn of turns) {
       const before = repaired.length;
@@ -63,7 +72,8 @@ export function repair(stateDir: string): { repaired: Repaired[]; remaining: Fin
 /**
  * Stores records of one run's logs that telemetry lacks.
  * @param name its id, a unique prefix of it, or its name
- * @throws MosaicError `not_found`, `invalid_argument` (several runs); `failed_precondition` while a daemon runs on the
+ * @throws MosaicError `not_found`, `invalid_argument` (several runs); `failed_precondition` while a
+ * daemon runs on the
  *   directory, or if the logs do not contain what is missing
  */
 export function reindex(stateDir: string, name: string): { runId: string; outcome: string } {
@@ -71,13 +81,21 @@ export function reindex(stateDir: string, name: string): { runId: string; outcom
   return withoutDaemon(layout, () => {
     const runs = knownRuns(layout.registryDb);
     const exact = runs.filter((run) => run.runId === name || run.name === name);
-    const found = exact.length > 0 ? exact : runs.filter((run) => run.runId.startsWith(name.toUpperCase()));
+    const found = exact.length > 0
+      ? exact
+      : runs.filter((run) => run.runId.startsWith(name.toUpperCase()));
     const [run] = found;
-    if (run === undefined) throw new MosaicError("not_found", `no run ${JSON.stringify(name)} in ${stateDir}`);
+    if (run === undefined) {
+      throw new MosaicError("not_found", `no run ${JSON.stringify(name)} in ${stateDir}`);
+    }
     if (found.length > 1) {
-      throw new MosaicError("invalid_argument", `${found.length} runs are called ${JSON.stringify(name)}`, {
-        hint: `Give an id: ${found.slice(0, 3).map(({ runId }) => runId).join(", ")}`,
-      });
+      throw new MosaicError(
+        "invalid_argument",
+        `${found.length} runs are called ${JSON.stringify(name)}`,
+        {
+          hint: `Give an id: ${found.slice(0, 3).map(({ runId }) => runId).join(", ")}`,
+        },
+      );
     }
     return { runId: run.runId, outcome: reindexRun(layout, run, runs) };
   });
@@ -116,21 +134,37 @@ function layoutOf(stateDir: string): Layout {
       hint: "Give --state-dir DIR; the daemon creates it at its first start.",
     });
   }
-  if (!info.isDirectory) throw new MosaicError("invalid_argument", `${stateDir} is not a directory`);
+  if (!info.isDirectory) {
+    throw new MosaicError("invalid_argument", `${stateDir} is not a directory`);
+  }
   return new Layout(stateDir);
 }
 
 export function examineFileSystem(path: string, { kind, name }: FileSystem): Repairable[] {
   if (kind !== "remote") return [];
-  return [{ check: "file_system", severity: "warning", path, message: remoteText(name), remedy: "" }];
+  return [{
+    check: "file_system",
+    severity: "warning",
+    path,
+    message: remoteText(name),
+    remedy: "",
+  }];
 }
 
 function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
   const now = Date.now();
   const findings = [
     ...examineFileSystem(layout.stateDir, fileSystemOf(layout.stateDir)),
-    ...examineDatabase(layout.registryDb, MIGRATIONS.at(-1)!.version, (db) => migrateRegistry(db, layout.registryDb)),
-    ...examineDatabase(layout.telemetryDb, TELEMETRY_VERSION, (db) => migrateTelemetry(db, layout.telemetryDb)),
+    ...examineDatabase(
+      layout.registryDb,
+      MIGRATIONS.at(-1)!.version,
+      (db) => migrateRegistry(db, layout.registryDb),
+    ),
+    ...examineDatabase(
+      layout.telemetryDb,
+      TELEMETRY_VERSION,
+      (db) => migrateTelemetry(db, layout.telemetryDb),
+    ),
   ];
   const registryIsSound = !findings.some((finding) => finding.path === layout.registryDb);
   const telemetryIsSound = !findings.some((finding) => finding.path === layout.telemetryDb);
@@ -155,23 +189,26 @@ function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
 
 function examineDaemonFiles(layout: Layout, daemonIsRunning: boolean): Repairable[] {
   if (daemonIsRunning) return examineWorkerUser(layout);
-  return [layout.daemonJson, layout.pidFile].filter((path) => readTextIfThere(path) !== undefined).map((path) => ({
-    check: "daemon_files" as const,
-    severity: "warning" as const,
-    path,
-    message: "was left by a daemon that no longer runs",
-    remedy: "remove it",
-    repair: () => {
-      removeIfThere(path);
-      return "removed";
-    },
-  }));
+  return [layout.daemonJson, layout.pidFile].filter((path) => readTextIfThere(path) !== undefined)
+    .map((path) => ({
+      check: "daemon_files" as const,
+      severity: "warning" as const,
+      path,
+      message: "was left by a daemon that no longer runs",
+      remedy: "remove it",
+      repair: () => {
+        removeIfThere(path);
+        return "removed";
+      },
+    }));
 }
 
 /** A daemon of root records in daemon.json whether its workers have another user. */
 function examineWorkerUser({ daemonJson }: Layout): Repairable[] {
   const text = readTextIfThere(daemonJson);
-  if (text === undefined || Deno.statSync(daemonJson).uid !== 0 || text.includes('"worker_user"')) return [];
+  if (text === undefined || Deno.statSync(daemonJson).uid !== 0 || text.includes('"worker_user"')) {
+    return [];
+  }
   return [{
     check: "worker_user",
     severity: "note",

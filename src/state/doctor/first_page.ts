@@ -1,7 +1,8 @@
 /**
- * Recovers a database whose first page is damaged. That page has the file's header and the top of the table of tables,
- * without which SQLite reads nothing, although all rows exist. The rest of that table is in pages of its own: they are found
- * by their content, and a new first page is written that points to them.
+ * Recovers a database whose first page is damaged. That page has the file's header and the top of
+ * the table of tables, without which SQLite reads nothing, although all rows exist. The rest of
+ * that table is in pages of its own: they are found by their content, and a new first page is
+ * written that points to them.
  */
 import { DatabaseSync } from "node:sqlite";
 
@@ -29,13 +30,18 @@ interface SchemaPage {
  * @param create makes the newest schema in an empty database
  * @returns false if the file's pages do not have exactly that schema
  */
-export function copyWithFirstPage(path: string, copy: string, create: (db: DatabaseSync) => void): boolean {
+export function copyWithFirstPage(
+  path: string,
+  copy: string,
+  create: (db: DatabaseSync) => void,
+): boolean {
   const { wanted, version } = schemaOf(create);
   for (let pageBytes = LEAST_PAGE_BYTES; pageBytes <= MOST_PAGE_BYTES; pageBytes *= 2) {
     const pages = cover(schemaPages(path, pageBytes, wanted), wanted.size);
     if (pages === undefined) continue;
     Deno.copyFileSync(path, copy);
-    // Commits that were not moved into the file yet. (The page itself is not among them: then it would be read from there.)
+    // Commits that were not moved into the file yet. (The page itself is not among them: then it
+    // would be read from there.)
     copyIfThere(`${path}-wal`, `${copy}-wal`);
     using file = Deno.openSync(copy, { write: true });
     const count = Math.floor(Deno.statSync(path).size / pageBytes);
@@ -55,24 +61,33 @@ function copyIfThere(from: string, to: string): void {
   }
 }
 
-function schemaOf(create: (db: DatabaseSync) => void): { wanted: ReadonlySet<string>; version: number } {
+function schemaOf(
+  create: (db: DatabaseSync) => void,
+): { wanted: ReadonlySet<string>; version: number } {
   using db = new DatabaseSync(":memory:");
   create(db);
   const rows = db.prepare("SELECT type, name, tbl_name, sql FROM sqlite_master").all();
   return {
-    wanted: new Set(rows.map(({ type, name, tbl_name, sql }) => JSON.stringify([type, name, tbl_name, sql]))),
+    wanted: new Set(
+      rows.map(({ type, name, tbl_name, sql }) => JSON.stringify([type, name, tbl_name, sql])),
+    ),
     version: Number(db.prepare("PRAGMA user_version").get()!.user_version),
   };
 }
 
-/** Pages that contain only rows of that schema, in the order of their keys. Some may be outdated. */
+/**
+ * Pages that contain only rows of that schema, in the order of their keys. Some may be outdated.
+ */
 function schemaPages(path: string, pageBytes: number, wanted: ReadonlySet<string>): SchemaPage[] {
   const found: SchemaPage[] = [];
   using file = Deno.openSync(path);
   const buffer = new Uint8Array(Math.max(READ_BYTES, pageBytes));
   for (let next = 1, have = -1; have !== 0;) {
     have = 0;
-    for (let n: number | null; have < buffer.length && (n = file.readSync(buffer.subarray(have))) !== null;) have += n;
+    for (
+      let n: number | null;
+      have < buffer.length && (n = file.readSync(buffer.subarray(have))) !== null;
+    ) have += n;
     for (let at = 0; at + pageBytes <= have; at += pageBytes, next++) {
       if (next === 1 || buffer[at] !== LEAF) continue;
       const page = schemaPage(next, buffer.subarray(at, at + pageBytes), wanted);
@@ -82,7 +97,11 @@ function schemaPages(path: string, pageBytes: number, wanted: ReadonlySet<string
   return found.sort((a, b) => a.firstKey - b.firstKey);
 }
 
-function schemaPage(page: number, bytes: Uint8Array, wanted: ReadonlySet<string>): SchemaPage | undefined {
+function schemaPage(
+  page: number,
+  bytes: Uint8Array,
+  wanted: ReadonlySet<string>,
+): SchemaPage | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const cells = view.getUint16(3);
   if (cells === 0 || LEAF_HEADER_BYTES + 2 * cells > bytes.length) return undefined;
@@ -98,7 +117,10 @@ function schemaPage(page: number, bytes: Uint8Array, wanted: ReadonlySet<string>
 }
 
 /** @returns undefined for any other row, and for one that extends beyond its page */
-function schemaRow(page: Uint8Array, at: number): { key: number; entry: string; root: number } | undefined {
+function schemaRow(
+  page: Uint8Array,
+  at: number,
+): { key: number; entry: string; root: number } | undefined {
   const reader = new Varints(page, at);
   const length = reader.next();
   const key = reader.next();
@@ -113,7 +135,11 @@ function schemaRow(page: Uint8Array, at: number): { key: number; entry: string; 
     const bytes = page.subarray(from, from += bytesOf(type));
     if (type >= 13) return new TextDecoder().decode(bytes);
     // 0 and 1 have no bytes; other integers have as many as needed.
-    return type === 0 ? null : type >= 8 ? type - 8 : bytes.reduce((sum, byte) => sum * 256 + byte, 0);
+    return type === 0
+      ? null
+      : type >= 8
+      ? type - 8
+      : bytes.reduce((sum, byte) => sum * 256 + byte, 0);
   });
   if (from !== begin + length) return undefined;
   const [type, name, table, root, sql] = values;
@@ -146,7 +172,10 @@ class Varints {
   }
 }
 
-/** Pages that together have each row once; undefined if there are none, or if outdated pages contradict them. */
+/**
+ * Pages that together have each row once; undefined if there are none, or if outdated pages
+ * contradict them.
+ */
 function cover(pages: readonly SchemaPage[], rows: number): SchemaPage[] | undefined {
   const roots = new Map<string, number>();
   for (const { entries } of pages) {
@@ -170,7 +199,12 @@ function cover(pages: readonly SchemaPage[], rows: number): SchemaPage[] | undef
 }
 
 /** For a database in WAL mode without free pages: it is only read. */
-function firstPage(pageBytes: number, count: number, version: number, children: readonly SchemaPage[]): Uint8Array {
+function firstPage(
+  pageBytes: number,
+  count: number,
+  version: number,
+  children: readonly SchemaPage[],
+): Uint8Array {
   const bytes = new Uint8Array(pageBytes);
   const view = new DataView(bytes.buffer);
   bytes.set(new TextEncoder().encode("SQLite format 3\0"));
@@ -201,6 +235,8 @@ function firstPage(pageBytes: number, count: number, version: number, children: 
 
 function varint(value: number): number[] {
   const bytes = [value % 128];
-  for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) bytes.unshift(128 + rest % 128);
+  for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) {
+    bytes.unshift(128 + rest % 128);
+  }
   return bytes;
 }

@@ -1,10 +1,14 @@
 /**
- * Checks a database's list of free pages. The integrity check of the runtime's SQLite (3.53) does not: damage there is found
- * only when a page is taken from it, and from then on nothing can be stored.
+ * Checks a database's list of free pages. The integrity check of the runtime's SQLite (3.53) does
+ * not: damage there is found only when a page is taken from it, and from then on nothing can be
+ * stored.
  */
 import type { DatabaseSync } from "node:sqlite";
 
-/** https://www.sqlite.org/fileformat2.html and walformat.html: the database header, trunk pages, the log, and the log's index. */
+/**
+ * https://www.sqlite.org/fileformat2.html and walformat.html: the database header, trunk pages, the
+ * log, and the log's index.
+ */
 const FIRST_TRUNK = 32;
 const FREE_PAGES = 36;
 const RESERVED_BYTES = 20;
@@ -38,7 +42,9 @@ export function freeListDamage(path: string, db: DatabaseSync, used: boolean): s
     const wrong = walk(pages, Number(db.prepare("PRAGMA page_count").get()!.page_count), free);
     if (wrong !== undefined) return wrong;
     if (!used || free.size === 0) return undefined;
-    const taken = db.prepare("SELECT pageno FROM dbstat").all().find(({ pageno }) => free.has(Number(pageno)));
+    const taken = db.prepare("SELECT pageno FROM dbstat").all().find(({ pageno }) =>
+      free.has(Number(pageno))
+    );
     return taken === undefined ? undefined : `list of free pages: page ${taken.pageno} is in use`;
   } finally {
     db.exec("COMMIT");
@@ -48,7 +54,8 @@ export function freeListDamage(path: string, db: DatabaseSync, used: boolean): s
 const ANY = "SELECT count(*) FROM sqlite_master";
 
 /**
- * Begins a read transaction; meanwhile no checkpoint overwrites what it sees. Other processes (a daemon) may commit.
+ * Begins a read transaction; meanwhile no checkpoint overwrites what it sees. Other processes (a
+ * daemon) may commit.
  * @returns number of the log's frames that it sees: later frames are newer
  */
 function begin(db: DatabaseSync, index: Deno.FsFile | undefined): number {
@@ -84,7 +91,9 @@ function walk(pages: Pages, count: number, free: Set<number>): string | undefine
     if (!add(trunk)) return `list of free pages: ${trunk} is no page that can be free`;
     const page = pages.read(trunk);
     const leaves = page?.getUint32(4) ?? Infinity;
-    if (page === undefined || leaves > most) return `list of free pages: page ${trunk} cannot be read`;
+    if (page === undefined || leaves > most) {
+      return `list of free pages: page ${trunk} cannot be read`;
+    }
     for (let i = 0; i < leaves; i++) {
       const leaf = page.getUint32(8 + 4 * i);
       if (!add(leaf)) return `list of free pages: ${leaf} is no page that can be free`;
@@ -144,7 +153,10 @@ class Pages implements Disposable {
   }
 }
 
-/** Positions of the pages in the log's first `most` committed frames; ends at the first frame with a wrong checksum. */
+/**
+ * Positions of the pages in the log's first `most` committed frames; ends at the first frame with a
+ * wrong checksum.
+ */
 function committed(wal: Deno.FsFile, pageBytes: number, most: number): Map<number, number> {
   const found = new Map<number, number>();
   const header = readAt(wal, 0, WAL_HEADER_BYTES);
@@ -156,7 +168,9 @@ function committed(wal: Deno.FsFile, pageBytes: number, most: number): Map<numbe
   for (let at = WAL_HEADER_BYTES, n = 1; n <= most; n++, at += FRAME_HEADER_BYTES + pageBytes) {
     const frame = readAt(wal, at, FRAME_HEADER_BYTES + pageBytes);
     if (frame === undefined) return found;
-    if (frame.getUint32(8) !== header.getUint32(16) || frame.getUint32(12) !== header.getUint32(20)) return found;
+    if (
+      frame.getUint32(8) !== header.getUint32(16) || frame.getUint32(12) !== header.getUint32(20)
+    ) return found;
     sum = checksum(sum, frame, 0, 8, littleEndian);
     sum = checksum(sum, frame, FRAME_HEADER_BYTES, frame.byteLength, littleEndian);
     if (sum[0] !== frame.getUint32(16) || sum[1] !== frame.getUint32(20)) return found;

@@ -1,4 +1,7 @@
-/** Which records of a run's logs and files are missing among the stored ones, and where they belong. Pure. */
+/**
+ * Which records of a run's logs and files are missing among the stored ones, and where they belong.
+ * Pure.
+ */
 import { parsedJson } from "../../base/text/json_text.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import { METRICS_KIND } from "../../readers/text/text_records.ts";
@@ -16,7 +19,10 @@ export interface Logged {
   batch: number;
 }
 
-/** A record at one number: a stored one (`logged`: its record in a log, if any), or one that was missing. */
+/**
+ * A record at one number: a stored one (`logged`: its record in a log, if any), or one that was
+ * missing.
+ */
 export interface Placed {
   seq: number;
   stored: boolean;
@@ -33,19 +39,26 @@ export interface Merged {
 }
 
 /**
- * A proxy may have divided the points of one step into records differently from this reader, so points are compared, not
- * records. Missing records get the free numbers in the order of their log, but never before the preceding record of the log.
+ * A proxy may have divided the points of one step into records differently from this reader, so
+ * points are compared, not records. Missing records get the free numbers in the order of their log,
+ * but never before the preceding record of the log.
  * @param stored the existing records, by number, of `head`
  */
-export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logged: readonly Logged[]): Merged {
+export function merge(
+  stored: ReadonlyMap<number, LogRecord>,
+  head: number,
+  logged: readonly Logged[],
+): Merged {
   const left = logged.map(({ record }) => new Set(partsOf(record)));
   const open = new Map([...stored].map(([seq, record]) => [seq, new Set(partsOf(record))]));
   const origins = new Map<number, Logged>();
   /** By index in `logged`: the number of the record, or of a part of it. */
   const seqOf = new Map<number, number>();
-  // Attempts with the same seed write the same records, so attempts are compared separately first. A file of several
-  // attempts is read as the last one's.
-  for (const key of [(part: string, attempt: number) => `${attempt} ${part}`, (part: string) => part]) {
+  // Attempts with the same seed write the same records, so attempts are compared separately first.
+  // A file of several attempts is read as the last one's.
+  for (
+    const key of [(part: string, attempt: number) => `${attempt} ${part}`, (part: string) => part]
+  ) {
     const waiting = new Map<string, { at: number[]; next: number }>();
     for (const [i, parts] of left.entries()) {
       for (const part of parts) {
@@ -70,7 +83,9 @@ export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logg
     }
   }
   const placed = new Map<number, Placed>(
-    [...stored].map(([seq, record]) => [seq, { seq, stored: true, record, logged: origins.get(seq) }]),
+    [...stored].map((
+      [seq, record],
+    ) => [seq, { seq, stored: true, record, logged: origins.get(seq) }]),
   );
 
   const after = new Map<number, number>();
@@ -79,7 +94,11 @@ export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logg
     const seq = seqOf.get(i);
     if (seq !== undefined) after.set(one.stream, Math.max(after.get(one.stream) ?? 0, seq));
     if (left[i]!.size === 0) continue;
-    missing.push({ ...one, record: withParts(one.record, left[i]!), after: after.get(one.stream) ?? 0 });
+    missing.push({
+      ...one,
+      record: withParts(one.record, left[i]!),
+      after: after.get(one.stream) ?? 0,
+    });
   }
   missing.sort((a, b) => a.after - b.after);
   const free: number[] = [];
@@ -98,15 +117,19 @@ export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logg
 }
 
 /** Records read from a log have no attempt of their own. */
-export const attemptOf = (record: LogRecord): number => (record as LogRecord & { attempt?: number }).attempt ?? 1;
+export const attemptOf = (record: LogRecord): number =>
+  (record as LogRecord & { attempt?: number }).attempt ?? 1;
 
-const isMetrics = (record: LogRecord): record is WorkerEventRecord => "kind" in record && record.kind === METRICS_KIND;
+const isMetrics = (record: LogRecord): record is WorkerEventRecord =>
+  "kind" in record && record.kind === METRICS_KIND;
 
 /** What identifies a record: its points, or its content without time and source. */
 function partsOf(record: LogRecord): string[] {
   if (!("kind" in record)) {
     const { episode, totalReward, steps, terminated, truncated, metadataJson } = record;
-    return [JSON.stringify([episode, String(totalReward), steps, terminated, truncated, metadataJson])];
+    return [
+      JSON.stringify([episode, String(totalReward), steps, terminated, truncated, metadataJson]),
+    ];
   }
   const fields = isMetrics(record) ? fieldsOf(record) : undefined;
   if (fields === undefined) return [`${record.kind} ${record.dataJson}`];
@@ -133,7 +156,9 @@ function withParts(record: LogRecord, parts: ReadonlySet<string>): LogRecord {
   const fields = isMetrics(record) ? fieldsOf(record) : undefined;
   if (fields === undefined || parts.size === partsOf(record).length) return record;
   const { global_step: step, ...points } = fields;
-  const kept = Object.entries(points).filter(([name, value]) => parts.has(`${step} ${name} ${JSON.stringify(value)}`));
+  const kept = Object.entries(points).filter(([name, value]) =>
+    parts.has(`${step} ${name} ${JSON.stringify(value)}`)
+  );
   const dataJson = JSON.stringify({
     ...(step === undefined ? {} : { global_step: step }),
     ...Object.fromEntries(kept),

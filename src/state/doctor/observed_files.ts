@@ -19,14 +19,22 @@ export interface RunOnDisk {
 }
 
 export const NO_RECORDS = {
-  ...{ steps: { n: 0 }, episodes: [], events: [], otherLines: 0, malformedLines: 0, violations: {} },
+  ...{
+    steps: { n: 0 },
+    episodes: [],
+    events: [],
+    otherLines: 0,
+    malformedLines: 0,
+    violations: {},
+  },
 };
 const MAX_BATCH_BYTES = 1 << 20;
 const ALONE: Company = { shared: false, others: false, below: [] };
 
 /**
  * @param cursors those of the attempt, and of earlier ones
- * @param which "new": what is after the cursors, and files without one; "known": only the former; "again": what is before
+ * @param which "new": what is after the cursors, and files without one; "known": only the former;
+ * "again": what is before
  *   the cursors
  */
 export function* leftInFiles(
@@ -39,16 +47,31 @@ export function* leftInFiles(
   const start = JSON.parse(readRecord(files.proxyFile(attempt)) ?? "{}") as Partial<ProxyStartFile>;
   const isOver = isEnded(run.state) || attempt < run.attempt;
   // The proxy of a live attempt continues by itself.
-  if (!start.observe || (!isOver && which !== "again") || readRecord(files.workerFile(attempt)) === undefined) return;
+  if (
+    !start.observe || (!isOver && which !== "again") ||
+    readRecord(files.workerFile(attempt)) === undefined
+  ) return;
   const sources = new FileSources({
-    ...{ files, attempt, observation: start.observe, excluded: start.stateDir ? [start.stateDir] : [] },
+    ...{
+      files,
+      attempt,
+      observation: start.observe,
+      excluded: start.stateDir ? [start.stateDir] : [],
+    },
     context: { agentId: run.agentId, workerId: run.workerId },
     stderr: (start.textOff ?? []).length === 0,
     log: createLogger({ sinks: [] }),
     endedAt: isOver ? endOf(files, attempt) : Date.now(),
   });
   const company = which === "new" ? companyOf(known, attempt, start.cwd ?? "") : ALONE;
-  for (const { cursor, episodesJson, eventsJson } of sources.left(cursors, company, MAX_BATCH_BYTES, which)) {
+  for (
+    const { cursor, episodesJson, eventsJson } of sources.left(
+      cursors,
+      company,
+      MAX_BATCH_BYTES,
+      which,
+    )
+  ) {
     // Its records are those of a run within the run.
     if (childPlaceOf(cursor?.name ?? "")?.aloneIsParent === false) continue;
     const { name = "", label = "", state = "", serial } = cursor!;
@@ -61,14 +84,21 @@ export function* leftInFiles(
   }
 }
 
-/** Files that a later attempt continues to read: what is after an earlier attempt's cursors belongs to the later one. */
+/**
+ * Files that a later attempt continues to read: what is after an earlier attempt's cursors belongs
+ * to the later one.
+ */
 export function readLater(
   run: KnownRun,
   attempt: number,
   cursorsOf: (attempt: number) => readonly SourceCursor[],
 ): Set<string> {
   const names = new Set<string>();
-  for (let later = attempt + 1; later <= run.attempt; later++) for (const { name } of cursorsOf(later)) names.add(name);
+  for (let later = attempt + 1; later <= run.attempt; later++) {
+    for (const { name } of cursorsOf(later)) {
+      names.add(name);
+    }
+  }
   return names;
 }
 
@@ -93,7 +123,9 @@ function companyOf({ files, others }: RunOnDisk, attempt: number, cwd: string): 
   const company = { ...ALONE, below };
   for (const { run, files: its } of others) {
     for (let other = 1; other <= run.attempt; other++) {
-      if (its.directory === files.directory || begunAt(its, other) > end || endOf(its, other) < begin) continue;
+      if (
+        its.directory === files.directory || begunAt(its, other) > end || endOf(its, other) < begin
+      ) continue;
       const start = JSON.parse(readRecord(its.proxyFile(other)) ?? "{}") as Partial<ProxyStartFile>;
       company.others = true;
       company.shared ||= start.cwd === cwd;

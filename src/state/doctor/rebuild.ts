@@ -7,7 +7,14 @@ import type { EpisodeRecord, WorkerEventRecord } from "../../gen/records/record_
 import type { TelemetryStore } from "../../telemetry/store.ts";
 import type { StoredRun } from "../../telemetry/commit/completeness.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
-import { attemptOf, type Logged, type LogRecord, merge, type Merged, type Placed } from "./merge.ts";
+import {
+  attemptOf,
+  type Logged,
+  type LogRecord,
+  merge,
+  type Merged,
+  type Placed,
+} from "./merge.ts";
 import { type ReadBatch, storeBatch, unfilled } from "../../proxy/delivery/left_journal.ts";
 import { leftInFiles, NO_RECORDS, readLater, type RunOnDisk } from "./observed_files.ts";
 import { batchesOf, countsOf, type JournalEnd, KINDS, storeFiles } from "./run_logs.ts";
@@ -18,7 +25,10 @@ export const LOST_KIND = "record_lost";
 const MAX_MERGED = 2_000_000;
 const MAX_AT_ONCE = 2000;
 
-/** The time of a record: its own, else that of the preceding record of its kind, else when the log was last written. */
+/**
+ * The time of a record: its own, else that of the preceding record of its kind, else when the log
+ * was last written.
+ */
 class Times {
   readonly #clock: { now: number };
   readonly #last = new Map<TelemetryKind, string>();
@@ -40,7 +50,10 @@ interface LogLabel {
   label: string;
 }
 
-/** Stores the episodes and events of the copy in the order of their seqs, in groups of one attempt and one label. */
+/**
+ * Stores the episodes and events of the copy in the order of their seqs, in groups of one attempt
+ * and one label.
+ */
 class PlacedRecords {
   readonly #kinds: { kind: "episodes" | "events"; placed: readonly Placed[]; next: number }[];
 
@@ -52,10 +65,17 @@ class PlacedRecords {
     readonly callLabel: string,
     readonly times: Times,
   ) {
-    this.#kinds = (["episodes", "events"] as const).map((kind) => ({ kind, placed: merged[kind].placed, next: 0 }));
+    this.#kinds = (["episodes", "events"] as const).map((kind) => ({
+      kind,
+      placed: merged[kind].placed,
+      next: 0,
+    }));
   }
 
-  /** All records up to those of this batch of the journals; records of files and calls as soon as they are next. */
+  /**
+   * All records up to those of this batch of the journals; records of files and calls as soon as
+   * they are next.
+   */
   storeThrough(batch: number): void {
     for (const of of this.#kinds) {
       const { kind, placed } = of;
@@ -66,7 +86,10 @@ class PlacedRecords {
           ? { attempt: group?.attempt ?? 1, label: this.callLabel }
           : this.labels[one.logged.stream]!;
         const attempt = one.stored ? attemptOf(one.record) : from.attempt;
-        if (group?.attempt !== attempt || group.label !== from.label || group.records.length >= MAX_AT_ONCE) {
+        if (
+          group?.attempt !== attempt || group.label !== from.label ||
+          group.records.length >= MAX_AT_ONCE
+        ) {
           this.#append(kind, group);
           group = undefined;
         }
@@ -77,17 +100,21 @@ class PlacedRecords {
     }
   }
 
-  #append(kind: "episodes" | "events", group?: { attempt: number; label: string; records: LogRecord[] }): void {
+  #append(
+    kind: "episodes" | "events",
+    group?: { attempt: number; label: string; records: LogRecord[] },
+  ): void {
     if (group === undefined) return;
     const { attempt, label, records } = group;
-    if (kind === "episodes") this.store.append(this.copy, attempt, [], records as EpisodeRecord[], [], label);
-    else this.store.append(this.copy, attempt, [], [], records as WorkerEventRecord[], label);
+    if (kind === "episodes") {
+      this.store.append(this.copy, attempt, [], records as EpisodeRecord[], [], label);
+    } else this.store.append(this.copy, attempt, [], [], records as WorkerEventRecord[], label);
   }
 }
 
 /**
- * Rebuilds the run's telemetry, under an id of its own, from all logs and files and from records that only the store has,
- * and replaces the run's with it in one transaction.
+ * Rebuilds the run's telemetry, under an id of its own, from all logs and files and from records
+ * that only the store has, and replaces the run's with it in one transaction.
  * @param mayHaveMore the logs may have records beyond those that are known to be missing
  * @returns number of lost events
  */
@@ -103,13 +130,21 @@ export function rebuild(
   const { runId } = run;
   for (const { attempt, end, stored } of ends) {
     if (end >= stored) continue;
-    throw unfilled(runId, `the log of attempt ${attempt} has ${end} of ${stored} bytes that were stored`);
+    throw unfilled(
+      runId,
+      `the log of attempt ${attempt} has ${end} of ${stored} bytes that were stored`,
+    );
   }
   const cursors = new Map(
-    ends.map(({ attempt }) => [attempt, (before?.cursors.get(attempt) ?? []).filter(({ serial }) => serial > 0)]),
+    ends.map((
+      { attempt },
+    ) => [attempt, (before?.cursors.get(attempt) ?? []).filter(({ serial }) => serial > 0)]),
   );
   if (before?.lostCursors.has(run.attempt) && !isEnded(run.state)) {
-    throw unfilled(runId, "how far a file of its live attempt is stored is known when the attempt has ended");
+    throw unfilled(
+      runId,
+      "how far a file of its live attempt is stored is known when the attempt has ended",
+    );
   }
   const { labels, merged } = readAgain(store, known, ends, cursors, clock, mayHaveMore, before);
   const copy = `reindex:${runId}`;
@@ -141,7 +176,9 @@ export function rebuild(
     store.carryPoints(runId, copy);
     const [had, has] = [countsOf(store, runId), countsOf(store, copy)];
     for (const kind of KINDS) {
-      if (has[kind] < had[kind]) throw unfilled(runId, `its logs have ${has[kind]} of ${had[kind]} ${kind}`);
+      if (has[kind] < had[kind]) {
+        throw unfilled(runId, `its logs have ${has[kind]} of ${had[kind]} ${kind}`);
+      }
     }
     store.replace(runId, copy);
   } catch (error) {
@@ -151,7 +188,10 @@ export function rebuild(
   return merged.events.lost.length;
 }
 
-/** The records of all logs and files beside the stored ones, and the attempt and label of each log and file. */
+/**
+ * The records of all logs and files beside the stored ones, and the attempt and label of each log
+ * and file.
+ */
 function readAgain(
   store: TelemetryStore,
   known: RunOnDisk,
@@ -169,7 +209,10 @@ function readAgain(
     for (const record of episodes) logged.episodes.push({ record, attempt, stream, batch });
     for (const record of events) logged.events.push({ record, attempt, stream, batch });
     if (logged.episodes.length + logged.events.length <= MAX_MERGED) return;
-    throw unfilled(run.runId, `its logs have more than ${MAX_MERGED} episodes and events, too many to be compared`);
+    throw unfilled(
+      run.runId,
+      `its logs have more than ${MAX_MERGED} episodes and events, too many to be compared`,
+    );
   };
   let number = 0;
   for (const end of ends) {
@@ -178,10 +221,14 @@ function readAgain(
   }
   // A file that several attempts wrote to is read once, up to the last one's cursor.
   const last = new Map<string, { attempt: number; cursor: SourceCursor }>();
-  for (const [attempt, own] of cursors) for (const cursor of own) last.set(cursor.name, { attempt, cursor });
+  for (const [attempt, own] of cursors) {
+    for (const cursor of own) last.set(cursor.name, { attempt, cursor });
+  }
   for (const { attempt } of ends) {
     if (before?.lostCursors.has(attempt)) readWhole(known, attempt, cursors, labels, note);
-    const own = [...last.values()].filter((one) => one.attempt === attempt).map(({ cursor }) => cursor);
+    const own = [...last.values()].filter((one) => one.attempt === attempt).map(({ cursor }) =>
+      cursor
+    );
     if (own.length === 0) continue;
     const streams = new Map<string, number>();
     for (const batch of leftInFiles(known, attempt, own, "again")) {
@@ -192,30 +239,50 @@ function readAgain(
   }
   const head = countsOf(store, run.runId);
   const merged = {
-    episodes: merge(storedRecords(store, run.runId, "episodes", head.episodes, before), head.episodes, logged.episodes),
-    events: merge(storedRecords(store, run.runId, "events", head.events, before), head.events, logged.events),
+    episodes: merge(
+      storedRecords(store, run.runId, "episodes", head.episodes, before),
+      head.episodes,
+      logged.episodes,
+    ),
+    events: merge(
+      storedRecords(store, run.runId, "events", head.events, before),
+      head.events,
+      logged.events,
+    ),
   };
   for (const [kind, { lost, further, placed }] of Object.entries(merged)) {
     if (lost.length > 0 && kind === "episodes") {
-      throw unfilled(run.runId, `${lost.length} of its ${head.episodes} episodes are in no existing log or file`);
+      throw unfilled(
+        run.runId,
+        `${lost.length} of its ${head.episodes} episodes are in no existing log or file`,
+      );
     }
     if (further.length > 0 && !mayHaveMore) {
-      throw unfilled(run.runId, `its logs have ${further.length} ${kind} more than are missing, so they are others`);
+      throw unfilled(
+        run.runId,
+        `its logs have ${further.length} ${kind} more than are missing, so they are others`,
+      );
     }
     for (const seq of lost) {
-      const record = { kind: LOST_KIND, dataJson: '{"reason":"it was damaged, and no log or file has it"}', tsNs: "" };
+      const record = {
+        kind: LOST_KIND,
+        dataJson: '{"reason":"it was damaged, and no log or file has it"}',
+        tsNs: "",
+      };
       placed.push({ seq, stored: false, record, logged: undefined });
     }
     placed.sort((a, b) => a.seq - b.seq);
     // After all numbered records: ends of logs that were not stored yet.
-    for (const one of further) placed.push({ seq: placed.length + 1, stored: false, record: one.record, logged: one });
+    for (const one of further) {
+      placed.push({ seq: placed.length + 1, stored: false, record: one.record, logged: one });
+    }
   }
   return { labels, merged };
 }
 
 /**
- * Files of an attempt whose cursors are lost: read from where earlier attempts stopped, else from the beginning; they get
- * cursors again.
+ * Files of an attempt whose cursors are lost: read from where earlier attempts stopped, else from
+ * the beginning; they get cursors again.
  */
 function readWhole(
   known: RunOnDisk,
@@ -228,7 +295,9 @@ function readWhole(
   const ownNames = new Set(own.map(({ name }) => name));
   const earlier = new Map<string, SourceCursor>();
   for (const [its, found] of cursors) {
-    if (its < attempt) { for (const cursor of found) earlier.set(cursor.name, { ...cursor, serial: 0 }); }
+    if (its < attempt) {
+      for (const cursor of found) earlier.set(cursor.name, { ...cursor, serial: 0 });
+    }
   }
   for (const name of ownNames) earlier.delete(name);
   // Read up to its cursor.
@@ -256,7 +325,9 @@ function storedRecords(
   return survivors(store, runId, kind, 0, head, before) as Map<number, Stored & LogRecord>;
 }
 
-/** Label of the series of records that are in no log: that of MLflow's clients, if the run had any. */
+/**
+ * Label of the series of records that are in no log: that of MLflow's clients, if the run had any.
+ */
 function callLabel(files: RunFiles): string {
   return readRecord(`${files.control}/mlflow.json`) === undefined ? "" : "mlflow";
 }
@@ -277,13 +348,18 @@ function survivors(
   for (let at = since; at < to;) {
     const rows = store.read(runId, kind, at, to - at) as Stored[];
     // Reading skips a damaged block.
-    for (const row of rows) if (row.seq <= to && !before?.damaged[kind].has(row.seq)) found.set(row.seq, row);
+    for (const row of rows) {
+      if (row.seq <= to && !before?.damaged[kind].has(row.seq)) found.set(row.seq, row);
+    }
     at = rows.at(-1)?.seq ?? at + 1;
   }
   return found;
 }
 
-/** A step without a time of its own keeps the one that the store gave it; a missing step gets that of the preceding one. */
+/**
+ * A step without a time of its own keeps the one that the store gave it; a missing step gets that
+ * of the preceding one.
+ */
 function keepTimes(
   { steps }: ReadBatch,
   since: number,

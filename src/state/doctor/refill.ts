@@ -6,14 +6,25 @@ import type { RunOnDisk } from "./observed_files.ts";
 import { LOST_KIND, rebuild } from "./rebuild.ts";
 import type { KnownRun } from "./registry_state.ts";
 import { storeBatch } from "../../proxy/delivery/left_journal.ts";
-import { batchesOf, countsOf, type JournalEnd, journalEnds, KINDS, storeFiles } from "./run_logs.ts";
+import {
+  batchesOf,
+  countsOf,
+  type JournalEnd,
+  journalEnds,
+  KINDS,
+  storeFiles,
+} from "./run_logs.ts";
 
 /** Attempts of which the store has less than their log; without the live one, which has a proxy. */
 export function lacking(run: KnownRun, ends: readonly JournalEnd[]): JournalEnd[] {
-  return ends.filter(({ attempt, end, stored }) => end > stored && (isEnded(run.state) || attempt < run.attempt));
+  return ends.filter(({ attempt, end, stored }) =>
+    end > stored && (isEnded(run.state) || attempt < run.attempt)
+  );
 }
 
-/** Attempts with stored records but an unknown position: their logs would be stored a second time. */
+/**
+ * Attempts with stored records but an unknown position: their logs would be stored a second time.
+ */
 export function unplaced(ends: readonly JournalEnd[], stored: StoredRun | undefined): JournalEnd[] {
   return ends.filter(({ attempt, end }) =>
     stored !== undefined && attempt <= stored.attempt && end > 0 && !stored.positions.has(attempt)
@@ -21,11 +32,12 @@ export function unplaced(ends: readonly JournalEnd[], stored: StoredRun | undefi
 }
 
 /**
- * Stores what is missing. If only the ends of logs and files are missing, they are appended. Otherwise a copy is built from
- * all of them and from records that only the store has, and replaces the run's telemetry: records keep their seqs and their
- * stored times.
+ * Stores what is missing. If only the ends of logs and files are missing, they are appended.
+ * Otherwise a copy is built from all of them and from records that only the store has, and replaces
+ * the run's telemetry: records keep their seqs and their stored times.
  * @param clock set to the time when an attempt's log was last written, for records without a time
- * @throws MosaicError `failed_precondition` if the logs do not contain what is missing; then nothing has changed
+ * @throws MosaicError `failed_precondition` if the logs do not contain what is missing; then
+ * nothing has changed
  */
 export function refill(
   store: TelemetryStore,
@@ -38,7 +50,8 @@ export function refill(
   const newest = Math.max(0, ...ends.filter((one) => one.stored > 0).map(({ attempt }) => attempt));
   const missing = lacking(run, ends);
   const before = countsOf(store, run.runId);
-  const isWhole = Object.keys(stored?.missing ?? {}).length === 0 && unplaced(ends, stored).length === 0;
+  const isWhole = Object.keys(stored?.missing ?? {}).length === 0 &&
+    unplaced(ends, stored).length === 0;
   let lost = 0;
   if (isWhole && missing.every(({ attempt }) => attempt >= newest)) {
     for (const { attempt } of ends) {
@@ -51,15 +64,21 @@ export function refill(
       storeFiles(store, run.runId, known, attempt);
     }
   } else {
-    // The log of a live attempt may also be longer than what is stored: its proxy then delivers from the new position.
-    const mayHaveMore = ends.some((one) => one.end > one.stored) || unplaced(ends, stored).length > 0 ||
+    // The log of a live attempt may also be longer than what is stored: its proxy then delivers
+    // from the new position.
+    const mayHaveMore = ends.some((one) => one.end > one.stored) ||
+      unplaced(ends, stored).length > 0 ||
       (stored?.lostCursors.size ?? 0) > 0;
     lost = rebuild(store, known, ends, clock, mayHaveMore, stored);
   }
   const after = countsOf(store, run.runId);
   const added = KINDS.map((kind) => `${after[kind] - before[kind]} ${kind}`).join(", ");
-  const filled = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`).join(", ");
-  return `read the run's log and files: ${added} added${filled === "" ? "" : `; filled in between: ${filled}`}${
+  const filled = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`).join(
+    ", ",
+  );
+  return `read the run's log and files: ${added} added${
+    filled === "" ? "" : `; filled in between: ${filled}`
+  }${
     lost === 0
       ? ""
       : `; of these ${lost} events are in no existing log or file, such as those that came by calls (Publish, ` +

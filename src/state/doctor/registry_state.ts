@@ -1,4 +1,7 @@
-/** Compares the registry with the host: GPU slots held by ended runs, processes that outlived their run, damaged rows. */
+/**
+ * Compares the registry with the host: GPU slots held by ended runs, processes that outlived their
+ * run, damaged rows.
+ */
 import { DatabaseSync } from "node:sqlite";
 import { isJson } from "../../base/text/json_text.ts";
 import { isEnded, outcomeOf } from "../../registry/lifecycle/lifecycle.ts";
@@ -12,11 +15,25 @@ import type { Repairable } from "./finding.ts";
 
 export type KnownRun = Pick<
   RunRow,
-  | ("runId" | "name" | "state" | "attempt" | "baseDir" | "startedAt" | "proxy" | "worker" | "workerId" | "agentId")
+  | (
+    | "runId"
+    | "name"
+    | "state"
+    | "attempt"
+    | "baseDir"
+    | "startedAt"
+    | "proxy"
+    | "worker"
+    | "workerId"
+    | "agentId"
+  )
   | ("configJson" | "damaged")
 >;
 
-/** All runs in the registry. @throws when the database cannot be read: then orphans cannot be recognized */
+/**
+ * All runs in the registry. @throws when the database cannot be read: then orphans cannot be
+ * recognized
+ */
 export function knownRuns(registryDb: string): KnownRun[] {
   const db = readDatabase(registryDb);
   try {
@@ -26,7 +43,10 @@ export function knownRuns(registryDb: string): KnownRun[] {
   }
 }
 
-/** Processes that a worker has moved to sessions of their own (daemons) outlive its run if it has no cgroup. */
+/**
+ * Processes that a worker has moved to sessions of their own (daemons) outlive its run if it has no
+ * cgroup.
+ */
 function examineLeftProcesses(layout: Layout, runs: readonly KnownRun[]): Repairable[] {
   const byId = new Map(runs.map((run) => [run.runId, run]));
   return claims(layout.trainer).flatMap(({ pid, runDir, attempt }) => {
@@ -37,7 +57,13 @@ function examineLeftProcesses(layout: Layout, runs: readonly KnownRun[]): Repair
     const message =
       `process ${pid}, which attempt ${attempt} of run ${run.runId} (${run.name}) has started, is alive, ` +
       `but the attempt has ended: end it by hand (kill ${pid}) if nobody needs it`;
-    return [{ check: "processes" as const, severity: "warning" as const, path: runDir, message, remedy: "" }];
+    return [{
+      check: "processes" as const,
+      severity: "warning" as const,
+      path: runDir,
+      message,
+      remedy: "",
+    }];
   });
 }
 
@@ -60,12 +86,14 @@ export function examineRegistryState(layout: Layout, runs: readonly KnownRun[]):
         check: "gpu_slots",
         severity: "error",
         path: registryDb,
-        message: `GPU slot ${slot} is held by run ${holder}, which has ended: no other run can get it`,
+        message:
+          `GPU slot ${slot} is held by run ${holder}, which has ended: no other run can get it`,
         remedy: "free the slot",
         repair: () => freeSlot(registryDb, Number(slot), holder),
       });
     }
-    const { n } = db.prepare("SELECT count(*) AS n FROM events WHERE NOT json_valid(data_json)").get() as { n: number };
+    const { n } = db.prepare("SELECT count(*) AS n FROM events WHERE NOT json_valid(data_json)")
+      .get() as { n: number };
     if (n > 0) {
       findings.push({
         ...{ check: "run_rows", severity: "warning", path: registryDb },
@@ -83,8 +111,15 @@ export function examineRegistryState(layout: Layout, runs: readonly KnownRun[]):
     if (!ended.has(run.runId)) continue;
     for (const [what, process] of [["worker", run.worker], ["proxy", run.proxy]] as const) {
       if (process === null || !isAlive(process)) continue;
-      const message = `the ${what} of run ${run.runId} is alive (pid ${process.pid}), but the run is ${run.state}`;
-      findings.push({ check: "processes", severity: "warning", path: registryDb, message, remedy: "" });
+      const message =
+        `the ${what} of run ${run.runId} is alive (pid ${process.pid}), but the run is ${run.state}`;
+      findings.push({
+        check: "processes",
+        severity: "warning",
+        path: registryDb,
+        message,
+        remedy: "",
+      });
     }
   }
   findings.push(...examineLeftProcesses(layout, runs));
@@ -108,12 +143,16 @@ function examineRow(registryDb: string, run: KnownRun): Repairable[] {
 
 function repairColumn(registryDb: string, runId: string, column: string): string {
   return changed(registryDb, (db) => {
-    const { text } = db.prepare(`SELECT ${column} AS text FROM runs WHERE run_id = ?`).get(runId) as { text: string };
+    const { text } = db.prepare(`SELECT ${column} AS text FROM runs WHERE run_id = ?`).get(
+      runId,
+    ) as { text: string };
     const value = MENDED.get(column)!;
     db.prepare(`UPDATE runs SET ${column} = ? WHERE run_id = ?`).run(value, runId);
     if (column === "state") {
       // An ended run has an end time; keep an existing one.
-      db.prepare("UPDATE runs SET outcome = ?, finished_at = coalesce(finished_at, ?) WHERE run_id = ?")
+      db.prepare(
+        "UPDATE runs SET outcome = ?, finished_at = coalesce(finished_at, ?) WHERE run_id = ?",
+      )
         .run(outcomeOf("FAULTED")!, Date.now(), runId);
     }
     return `${column} is ${value ?? "empty"} now; it was ${JSON.stringify(text)}`;
@@ -142,7 +181,10 @@ function changed(registryDb: string, change: (db: DatabaseSync) => string): stri
 
 function freeSlot(registryDb: string, slot: number, holder: string): string {
   return changed(registryDb, (db) => {
-    db.prepare("UPDATE gpu_slots SET run_id = NULL WHERE slot = ? AND run_id = ?").run(slot, holder);
+    db.prepare("UPDATE gpu_slots SET run_id = NULL WHERE slot = ? AND run_id = ?").run(
+      slot,
+      holder,
+    );
     db.prepare("DELETE FROM gpu_shares WHERE slot = ? AND run_id = ?").run(slot, holder);
     return `slot ${slot} is free`;
   });

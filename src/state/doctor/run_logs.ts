@@ -1,6 +1,11 @@
 /** Reads a run's logs (journals) and observed files again, and stores them. */
 import { type Layout, RunFiles } from "../../base/layout.ts";
-import { journalBatches, journalEnd, type ReadBatch, storeBatch } from "../../proxy/delivery/left_journal.ts";
+import {
+  journalBatches,
+  journalEnd,
+  type ReadBatch,
+  storeBatch,
+} from "../../proxy/delivery/left_journal.ts";
 import { linearPattern } from "../../readers/schemas/patterns.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { TelemetryStore } from "../../telemetry/store.ts";
@@ -22,30 +27,53 @@ export function runFiles(layout: Layout, run: KnownRun): RunFiles {
   return new RunFiles(layout.runDir(run.baseDir, run.runId), run.workerId);
 }
 
-/** The ends of the existing logs of a run's attempts. The proxy of a live attempt delivers its log itself. */
-export function journalEnds(files: RunFiles, run: KnownRun, stored: StoredRun | undefined): JournalEnd[] {
+/**
+ * The ends of the existing logs of a run's attempts. The proxy of a live attempt delivers its log
+ * itself.
+ */
+export function journalEnds(
+  files: RunFiles,
+  run: KnownRun,
+  stored: StoredRun | undefined,
+): JournalEnd[] {
   const ends: JournalEnd[] = [];
   for (let attempt = 1; attempt <= run.attempt; attempt++) {
-    ends.push({ attempt, end: journalEnd(files, attempt), stored: stored?.positions.get(attempt) ?? 0 });
+    ends.push({
+      attempt,
+      end: journalEnd(files, attempt),
+      stored: stored?.positions.get(attempt) ?? 0,
+    });
   }
   return ends;
 }
 
-export function countsOf(store: TelemetryStore, runId: string): Record<typeof KINDS[number], number> {
+export function countsOf(
+  store: TelemetryStore,
+  runId: string,
+): Record<typeof KINDS[number], number> {
   const { steps, episodes, events } = store.summary(runId);
   return { steps, episodes, events };
 }
 
 /** Stores what an ended attempt's files have after their cursors. */
-export function storeFiles(store: TelemetryStore, target: string, known: RunOnDisk, attempt: number): void {
-  const own = (of: number) => (store.sourceCursors(target, of) ?? []).filter(({ serial }) => serial > 0);
+export function storeFiles(
+  store: TelemetryStore,
+  target: string,
+  known: RunOnDisk,
+  attempt: number,
+): void {
+  const own = (of: number) =>
+    (store.sourceCursors(target, of) ?? []).filter(({ serial }) => serial > 0);
   const later = readLater(known.run, attempt, own);
   for (const batch of leftInFiles(known, attempt, store.sourceCursors(target, attempt) ?? [])) {
     if (!later.has(batch.source!.name)) storeBatch(store, target, attempt, batch);
   }
 }
 
-/** The journal of an attempt up to its known end: each reading of one repair must see the same records. */
+/**
+ * The journal of an attempt up to its known end: each reading of one repair must see the same
+ * records.
+ */
 export function batchesOf(
   store: TelemetryStore,
   run: KnownRun,

@@ -66,7 +66,8 @@ export function examineRunFiles(
 ): Repairable[] {
   const findings: Repairable[] = [];
   const byId = new Map(runs.map((run) => [run.runId, run]));
-  const settled = (entry: Entry) => !daemonRuns || now - (entry.info.mtime?.getTime() ?? 0) > SETTLE_MS;
+  const settled = (entry: Entry) =>
+    !daemonRuns || now - (entry.info.mtime?.getTime() ?? 0) > SETTLE_MS;
   const remedy = `move it to ${lostAndFound(layout)}`;
   for (const base of BASE_DIRS) {
     for (const entry of entriesOf(layout.baseDir(base))) {
@@ -78,7 +79,13 @@ export function examineRunFiles(
       }
       if (proxyLives(entry.path)) {
         const message = "belongs to no known run, and a proxy is running in it";
-        findings.push({ check: "orphan_directory", severity: "warning", path: entry.path, message, remedy: "" });
+        findings.push({
+          check: "orphan_directory",
+          severity: "warning",
+          path: entry.path,
+          message,
+          remedy: "",
+        });
         continue;
       }
       findings.push({
@@ -115,7 +122,13 @@ export function examineRunFiles(
     // A run that never started has no directory.
     if (!isEnded(run.state) || run.startedAt === null || existsAt(directory)) continue;
     const message = `the files of run ${run.runId} (${run.name}) are missing; its rows exist`;
-    findings.push({ check: "missing_directory", severity: "note", path: directory, message, remedy: "" });
+    findings.push({
+      check: "missing_directory",
+      severity: "note",
+      path: directory,
+      message,
+      remedy: "",
+    });
   }
   return findings;
 }
@@ -129,13 +142,20 @@ function proxyLives(runDirectory: string): boolean {
 }
 
 function unknown(path: string): Repairable {
-  return { check: "unknown_file", severity: "note", path, message: "was not created by mosaic", remedy: "" };
+  return {
+    check: "unknown_file",
+    severity: "note",
+    path,
+    message: "was not created by mosaic",
+    remedy: "",
+  };
 }
 
 const KNOWN_AT_TOP = /^(backup\.json|trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
 const KNOWN_IN_TRAINER =
   /^(configs|runs|evals|custom_scripts|lost\+found|python-helper|imports|tls|tokens\.json(\.lock)?|audit\.jsonl(\.\d+)?|webhooks\.json(\.damaged-.*)?|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.(damaged|saved)-.*)?)$/;
-const KNOWN_IN_TELEMETRY = /^(reserve|(mosaic|telemetry)\.sqlite(-wal|-shm|-journal|\.damaged-.*)?)$/;
+const KNOWN_IN_TELEMETRY =
+  /^(reserve|(mosaic|telemetry)\.sqlite(-wal|-shm|-journal|\.damaged-.*)?)$/;
 
 /** Unknown files, temporary files of interrupted writes, and the content of lost+found. */
 export function examineLeftovers(layout: Layout, daemonRuns: boolean, now: number): Repairable[] {
@@ -169,13 +189,23 @@ export function examineLeftovers(layout: Layout, daemonRuns: boolean, now: numbe
   }
   const entries = entriesOf(lostAndFound(layout)).length;
   if (entries > 0) {
-    const message = `contains ${entries} file(s) and director(ies) moved by repairs; delete what you do not need`;
-    findings.push({ check: "lost_and_found", severity: "note", path: lostAndFound(layout), message, remedy: "" });
+    const message =
+      `contains ${entries} file(s) and director(ies) moved by repairs; delete what you do not need`;
+    findings.push({
+      check: "lost_and_found",
+      severity: "note",
+      path: lostAndFound(layout),
+      message,
+      remedy: "",
+    });
   }
   return findings;
 }
 
-/** Databases and configs contain session tokens and environments, so other users must have no access. */
+/**
+ * Databases and configs contain session tokens and environments, so other users must have no
+ * access.
+ */
 export function examineModes(layout: Layout): Repairable[] {
   const findings: Repairable[] = [];
   const check = (path: string, forbidden: number, meaning: string) => {

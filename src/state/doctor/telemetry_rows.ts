@@ -16,7 +16,12 @@ export function examineTelemetry(layout: Layout, runs: readonly KnownRun[]): Rep
   return runs.flatMap((run) => {
     const message = whatIsMissing(onDisk(layout, run, runs), stored.get(run.runId));
     return message === undefined ? [] : [{
-      ...{ check: "telemetry" as const, severity: "error" as const, path: layout.telemetryDb, message },
+      ...{
+        check: "telemetry" as const,
+        severity: "error" as const,
+        path: layout.telemetryDb,
+        message,
+      },
       remedy: "read the run's log and files again and store what is missing",
       repair: () => reindex(layout, run, runs),
     }];
@@ -29,7 +34,10 @@ export function reindex(layout: Layout, run: KnownRun, runs: readonly KnownRun[]
   const known = onDisk(layout, run, runs);
   if (whatIsMissing(known, stored) === undefined) return "nothing is missing";
   const clock = { now: Date.now() };
-  const store = TelemetryStore.open(layout.telemetryDb, { now: () => clock.now, checkpoints: { mode: "inline" } });
+  const store = TelemetryStore.open(layout.telemetryDb, {
+    now: () => clock.now,
+    checkpoints: { mode: "inline" },
+  });
   try {
     if (stored?.miscounted) {
       // The store counts the rows again when it reads such a run.
@@ -56,14 +64,20 @@ function whatIsMissing(known: RunOnDisk, stored: StoredRun | undefined): string 
   const { run, files } = known;
   // A damaged row does not reliably name its directory or its attempts.
   if (run.damaged.length > 0 || run.startedAt === null) return undefined;
-  if (stored?.miscounted) return `the counters of the telemetry of run ${run.runId} (${run.name}) are damaged`;
+  if (stored?.miscounted) {
+    return `the counters of the telemetry of run ${run.runId} (${run.name}) are damaged`;
+  }
   const missing = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`);
   const ends = journalEnds(files, run, stored);
   const lost = unplaced(ends, stored);
-  for (const { attempt } of lost) missing.push(`the position up to which the log of attempt ${attempt} is stored`);
+  for (const { attempt } of lost) {
+    missing.push(`the position up to which the log of attempt ${attempt} is stored`);
+  }
   for (const one of lacking(run, ends)) {
     const { attempt, end, stored: from } = one;
-    if (!lost.includes(one)) missing.push(`${end - from} of ${end} bytes of the log of attempt ${attempt}`);
+    if (!lost.includes(one)) {
+      missing.push(`${end - from} of ${end} bytes of the log of attempt ${attempt}`);
+    }
   }
   for (let attempt = 1; attempt <= run.attempt; attempt++) {
     const cursors = stored?.cursors.get(attempt) ?? [];
@@ -88,7 +102,9 @@ function readStored(layout: Layout): Map<string, StoredRun> {
   }
   try {
     // A file in which nothing was stored yet has no tables.
-    const { n } = db.prepare("SELECT count(*) AS n FROM sqlite_master WHERE name = 'telemetry_runs'").get() as {
+    const { n } = db.prepare(
+      "SELECT count(*) AS n FROM sqlite_master WHERE name = 'telemetry_runs'",
+    ).get() as {
       n: number;
     };
     return n === 0 ? new Map() : storedRuns(db);

@@ -7,19 +7,31 @@ import { MOST_SPEC_TEXT } from "../spec.ts";
 export type Json = Record<string, unknown>;
 export type Path = readonly (string | number)[];
 
-/** @throws MosaicError `invalid_argument` for a text that is no YAML, with its line, or that is too long or nests too deep */
+/**
+ * @throws MosaicError `invalid_argument` for a text that is no YAML, with its line, or that is too
+ * long or nests too deep
+ */
 export function yamlOf(text: string, file: string) {
-  if (text.length > MOST_SPEC_TEXT) throw refusal(`${file} has more than ${MOST_SPEC_TEXT >> 20} MiB`);
+  if (text.length > MOST_SPEC_TEXT) {
+    throw refusal(`${file} has more than ${MOST_SPEC_TEXT >> 20} MiB`);
+  }
   const lines = new LineCounter();
   try {
     // A key that is a collection takes time without end to be made a text.
-    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
+    const document = parseDocument(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      stringKeys: true,
+    });
     const [error] = document.errors;
-    if (error !== undefined) throw refusal(`${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`);
+    if (error !== undefined) {
+      throw refusal(`${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`);
+    }
     return { document, lines, value: document.toJS({ maxAliasCount: 100 }) as unknown };
   } catch (error) {
     if (error instanceof MosaicError) throw error;
-    // The library calls itself for each level, and for each of some ends of lines; it throws others for aliases.
+    // The library calls itself for each level, and for each of some ends of lines; it throws others
+    // for aliases.
     throw refusal(`${file} cannot be read as YAML: ${messageOf(error)}`);
   }
 }
@@ -39,7 +51,9 @@ export class Fields {
     this.#lineOf = (path) => {
       for (let length = path.length; length > 0; length--) {
         const parent = document.getIn(path.slice(0, length - 1), true) ?? document.contents;
-        const key = isMap(parent) ? parent.items.find(({ key }) => String(key) === path[length - 1])?.key : undefined;
+        const key = isMap(parent)
+          ? parent.items.find(({ key }) => String(key) === path[length - 1])?.key
+          : undefined;
         const node = (key ?? document.getIn(path.slice(0, length), true)) as
           | { range?: [number, number, number] }
           | undefined;
@@ -47,7 +61,9 @@ export class Fields {
       }
       return 1;
     };
-    if (!isObject(value)) throw refusal(`${file}:1: a sweep is a list of fields, such as grid, seeds and command`);
+    if (!isObject(value)) {
+      throw refusal(`${file}:1: a sweep is a list of fields, such as grid, seeds and command`);
+    }
     this.values = value;
   }
 
@@ -76,7 +92,11 @@ export class Fields {
       if (known.includes(key)) continue;
       this.at(
         [...path, key],
-        () => refuse(`there is no such field.${didYouMean(key, known)}`, `Fields: ${known.join(", ")}.`),
+        () =>
+          refuse(
+            `there is no such field.${didYouMean(key, known)}`,
+            `Fields: ${known.join(", ")}.`,
+          ),
       );
     }
   }
@@ -95,16 +115,22 @@ export const isObject = (value: unknown): value is Json =>
 
 export const textIn = (value: unknown): string =>
   typeof value === "string" ? value : refuse(`must be a text, not ${JSON.stringify(value)}`);
-export const objectIn = (value: unknown): Json => isObject(value) ? value : refuse("must have fields of its own");
+export const objectIn = (value: unknown): Json =>
+  isObject(value) ? value : refuse("must have fields of its own");
 export const wholeIn = (value: unknown): number =>
-  Number.isSafeInteger(value) ? value as number : refuse(`must be a whole number, not ${JSON.stringify(value)}`);
+  Number.isSafeInteger(value)
+    ? value as number
+    : refuse(`must be a whole number, not ${JSON.stringify(value)}`);
 
 /** A list of words, or a text without quotes. */
 export function commandIn(value: unknown): string[] {
   if (Array.isArray(value) && value.length > 0) return value.map(String);
   const text = textIn(value);
   if (/['"\\$`|&;<>]/.test(text)) {
-    refuse("a command with quotes or other signs of a shell must be a list of words", 'For example ["sh", "-c", "…"].');
+    refuse(
+      "a command with quotes or other signs of a shell must be a list of words",
+      'For example ["sh", "-c", "…"].',
+    );
   }
   const words = text.split(/\s+/).filter((word) => word !== "");
   return words.length > 0 ? words : refuse("is empty");

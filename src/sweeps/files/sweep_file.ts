@@ -1,10 +1,32 @@
-/** A sweep as a file in YAML or JSON: mosaic's own words, or a sweep of Weights & Biases. Errors name file, line and field. */
+/**
+ * A sweep as a file in YAML or JSON: mosaic's own words, or a sweep of Weights & Biases. Errors
+ * name file, line and field.
+ */
 import { type Described, NOTHING, together } from "../described.ts";
-import { commandIn, Fields, isObject, type Json, objectIn, refuse, textIn, wholeIn, yamlOf } from "./file_fields.ts";
+import {
+  commandIn,
+  Fields,
+  isObject,
+  type Json,
+  objectIn,
+  refuse,
+  textIn,
+  wholeIn,
+  yamlOf,
+} from "./file_fields.ts";
 import type { Value } from "../spec.ts";
 import { SWEEP_FILE, SWEEP_FILE_FIELDS, type SweepFileField } from "./file_schema.ts";
 import { wandbSweep } from "./wandb_sweep.ts";
-import { arrayWords, budgetOf, distributionOf, gridAxis, metricOf, rowsOf, stopOf, wholeAxis } from "../words.ts";
+import {
+  arrayWords,
+  budgetOf,
+  distributionOf,
+  gridAxis,
+  metricOf,
+  rowsOf,
+  stopOf,
+  wholeAxis,
+} from "../words.ts";
 
 /**
  * @param readFile reads a file that a field names, relative to the sweep's
@@ -18,20 +40,26 @@ export function sweepFile(
 ): Described {
   const fields = new Fields(text, file);
   const { values } = fields;
-  if (isObject(values.parameters) || typeof values.method === "string") return wandbSweep(fields, optimized);
+  if (isObject(values.parameters) || typeof values.method === "string") {
+    return wandbSweep(fields, optimized);
+  }
   fields.requireKnown([], values, SWEEP_FILE_FIELDS);
   const read: Record<SweepFileField, (value: unknown) => Partial<Described>> = {
     name: (value) => ({ name: textIn(value) }),
     command: (value) => ({ command: commandIn(value) }),
     config: (value) => ({ config: configIn(value, readFile) }),
     env: (value) => ({
-      environment: Object.fromEntries(Object.entries(objectIn(value)).map(([name, one]) => [name, String(one)])),
+      environment: Object.fromEntries(
+        Object.entries(objectIn(value)).map(([name, one]) => [name, String(one)]),
+      ),
     }),
     pass: (value) => ({ pass: passIn(value) }),
     grid: (value) => ({
       pieces: {
         space: [],
-        axes: Object.entries(objectIn(value)).map(([name, one]) => fields.at(["grid", name], () => axisIn(name, one))),
+        axes: Object.entries(objectIn(value)).map(([name, one]) =>
+          fields.at(["grid", name], () => axisIn(name, one))
+        ),
       },
     }),
     random: (value) => ({ pieces: { axes: [], space: [], random: wholeIn(value) } }),
@@ -40,7 +68,10 @@ export function sweepFile(
       pieces: {
         axes: [],
         space: Object.entries(objectIn(value)).map(([name, one]) =>
-          fields.at(["space", name], () => ({ name, distribution: distributionOf(textIn(one), name) }))
+          fields.at(
+            ["space", name],
+            () => ({ name, distribution: distributionOf(textIn(one), name) }),
+          )
         ),
       },
     }),
@@ -52,7 +83,11 @@ export function sweepFile(
           fields.at(
             ["when", name],
             () =>
-              Object.entries(objectIn(one)).map(([on, values]) => ({ name, on, values: [values].flat() as Value[] })),
+              Object.entries(objectIn(one)).map(([on, values]) => ({
+                name,
+                on,
+                values: [values].flat() as Value[],
+              })),
           )
         ),
       },
@@ -61,26 +96,37 @@ export function sweepFile(
     seeds: (value) => ({ pieces: { axes: [], space: [], seeds: seedsIn(value) } }),
     array: (value) => {
       const { axis, parallel } = arrayWords(String(value));
-      return { pieces: { axes: [axis], space: [] }, ...(parallel === undefined ? {} : { max_parallel: parallel }) };
+      return {
+        pieces: { axes: [axis], space: [] },
+        ...(parallel === undefined ? {} : { max_parallel: parallel }),
+      };
     },
     max_parallel: (value) => ({ max_parallel: wholeIn(value) }),
     budget: (value) => ({ budget: budgetOf([value].flat().map(String)) }),
     metric: (value) => ({ metric: metricOf(textIn(value)) }),
     stop: (value) => {
-      // How long a trial is may be said elsewhere; what is wrong with the words is said here, with their line.
+      // How long a trial is may be said elsewhere; what is wrong with the words is said here, with
+      // their line.
       stopOf(textIn(value), { steps: Number.MAX_SAFE_INTEGER, seconds: Number.MAX_SAFE_INTEGER });
       return { stop: textIn(value) };
     },
   };
   return Object.entries(values).reduce(
     (all, [field, value]) =>
-      together(all, { ...NOTHING, ...fields.at([field], () => fitting(field as SweepFileField, value, read)) }),
+      together(all, {
+        ...NOTHING,
+        ...fields.at([field], () => fitting(field as SweepFileField, value, read)),
+      }),
     NOTHING,
   );
 }
 
 /** Its meaning, if its bounds hold, too. */
-function fitting<T>(field: SweepFileField, value: unknown, read: Record<SweepFileField, (value: unknown) => T>): T {
+function fitting<T>(
+  field: SweepFileField,
+  value: unknown,
+  read: Record<SweepFileField, (value: unknown) => T>,
+): T {
   const meant = read[field](value);
   const { error } = SWEEP_FILE.shape[field].safeParse(value);
   if (error === undefined) return meant;
@@ -103,7 +149,9 @@ function passIn(value: unknown): "templates" | "flags" | "hydra" {
 
 function axisIn(name: string, value: unknown) {
   if (typeof value === "string") return gridAxis(`${name}=${value}`);
-  if (!Array.isArray(value) || value.length === 0) return refuse("must be a list of values, or a text such as 1..4");
+  if (!Array.isArray(value) || value.length === 0) {
+    return refuse("must be a list of values, or a text such as 1..4");
+  }
   return { name, values: value as Value[] };
 }
 
@@ -114,6 +162,8 @@ function seedsIn(value: unknown) {
 
 function pointsIn(value: unknown, readFile: (path: string) => string): Record<string, Value>[] {
   if (typeof value === "string") return rowsOf(readFile(value), value);
-  if (Array.isArray(value) && value.length > 0 && value.every(isObject)) return value as Record<string, Value>[];
+  if (Array.isArray(value) && value.length > 0 && value.every(isObject)) {
+    return value as Record<string, Value>[];
+  }
   return refuse("must be the path of a CSV or JSON lines file, or a list of points");
 }

@@ -1,4 +1,7 @@
-/** A sweep file of Weights & Biases as it is: method, parameters, metric, early_terminate, run_cap, program and command. */
+/**
+ * A sweep file of Weights & Biases as it is: method, parameters, metric, early_terminate, run_cap,
+ * program and command.
+ */
 import { type Described, NOTHING } from "../described.ts";
 import {
   commandIn,
@@ -21,7 +24,10 @@ const FIELDS = [
 const OF_WANDB = ["project", "entity", "description"];
 const METHODS = ["grid", "random"];
 /** Macros of a command, and how the parameters after them reach the program. */
-const PASSES: Record<string, "flags" | "hydra"> = { "${args}": "flags", "${args_no_hyphens}": "hydra" };
+const PASSES: Record<string, "flags" | "hydra"> = {
+  "${args}": "flags",
+  "${args_no_hyphens}": "hydra",
+};
 
 export function wandbSweep(fields: Fields, optimized: boolean): Described {
   const { values } = fields;
@@ -47,9 +53,11 @@ export function wandbSweep(fields: Fields, optimized: boolean): Described {
     pass,
     ...(metric === undefined ? {} : { metric }),
     ...(stop === undefined ? {} : { stop }),
-    notes: ignored.length === 0
-      ? []
-      : [`${ignored.join(", ")} of the file say where Weights & Biases keeps the sweep and are not used`],
+    notes: ignored.length === 0 ? [] : [
+      `${
+        ignored.join(", ")
+      } of the file say where Weights & Biases keeps the sweep and are not used`,
+    ],
   };
 }
 
@@ -77,7 +85,9 @@ function parametersIn(fields: Fields, path: Path, prefix: string, of: Json, meth
       continue;
     }
     fields.at(here, () => {
-      if (OWN_NAMES.includes(name)) refuse("every trial has a parameter of this name already", "Rename it.");
+      if (OWN_NAMES.includes(name)) {
+        refuse("every trial has a parameter of this name already", "Rename it.");
+      }
       const one = objectIn(value);
       if (one.value !== undefined) axes.push({ name, values: [one.value as Value] });
       else if (method === "grid") axes.push({ name, ...gridIn(one) });
@@ -88,7 +98,9 @@ function parametersIn(fields: Fields, path: Path, prefix: string, of: Json, meth
 }
 
 const numberIn = (of: Json, key: string): number =>
-  typeof of[key] === "number" ? of[key] as number : refuse(`needs a number as ${key}, not ${JSON.stringify(of[key])}`);
+  typeof of[key] === "number"
+    ? of[key] as number
+    : refuse(`needs a number as ${key}, not ${JSON.stringify(of[key])}`);
 
 function valuesIn(of: Json): Value[] {
   if (Array.isArray(of.values) && of.values.length > 0) return of.values as Value[];
@@ -131,7 +143,9 @@ function distributionIn(of: Json): Distribution {
       if (low <= 0) refuse("a logarithmic range begins above 0");
       return {
         ...{ type: "log", low, high },
-        ...(distribution === "log_uniform_values" ? {} : { quantum: of.q === undefined ? 1 : numberIn(of, "q") }),
+        ...(distribution === "log_uniform_values"
+          ? {}
+          : { quantum: of.q === undefined ? 1 : numberIn(of, "q") }),
       };
     default:
       return refuse(
@@ -152,42 +166,67 @@ function metricIn(value: unknown): { name: string; goal: "max" | "min" } {
 /** Its iterations are points of the metric. */
 function stopIn(fields: Fields, value: unknown): StopRule {
   const of = objectIn(value);
-  if (of.type !== "hyperband") refuse(`type is ${JSON.stringify(of.type)}; Weights & Biases has hyperband only`);
-  fields.requireKnown(["early_terminate"], of, ["type", "min_iter", "max_iter", "s", "eta", "strict"]);
+  if (of.type !== "hyperband") {
+    refuse(`type is ${JSON.stringify(of.type)}; Weights & Biases has hyperband only`);
+  }
+  fields.requireKnown(["early_terminate"], of, [
+    "type",
+    "min_iter",
+    "max_iter",
+    "s",
+    "eta",
+    "strict",
+  ]);
   const eta = of.eta === undefined ? 3 : numberIn(of, "eta");
   const max = of.max_iter === undefined ? undefined : numberIn(of, "max_iter");
   const brackets = of.s === undefined ? 3 : numberIn(of, "s");
   const min = of.min_iter === undefined
-    ? max === undefined ? refuse("needs min_iter or max_iter") : Math.max(1, Math.ceil(max / eta ** brackets))
+    ? max === undefined
+      ? refuse("needs min_iter or max_iter")
+      : Math.max(1, Math.ceil(max / eta ** brackets))
     : numberIn(of, "min_iter");
   // All trials share the rungs: it is what mosaic calls asha.
-  return { rule: "asha", unit: "points", min, max: max ?? Math.ceil(min * eta ** 6), reduction: eta, brackets: 1 };
+  return {
+    rule: "asha",
+    unit: "points",
+    min,
+    max: max ?? Math.ceil(min * eta ** 6),
+    reduction: eta,
+    brackets: 1,
+  };
 }
 
 function commandOf(fields: Fields, values: Json): { command?: string[]; pass: "flags" | "hydra" } {
-  const program = values.program === undefined ? undefined : fields.at(["program"], () => textIn(values.program));
+  const program = values.program === undefined
+    ? undefined
+    : fields.at(["program"], () => textIn(values.program));
   if (values.command === undefined) {
-    return program === undefined ? { pass: "flags" } : { command: ["python", program], pass: "flags" };
+    return program === undefined
+      ? { pass: "flags" }
+      : { command: ["python", program], pass: "flags" };
   }
   return fields.at(["command"], () => {
     let pass: "flags" | "hydra" = "flags";
-    const words = commandIn(Array.isArray(values.command) ? values.command : [values.command]).flatMap((word) => {
-      if (word === "${env}") return ["/usr/bin/env"];
-      if (word === "${interpreter}") return ["python"];
-      if (word === "${program}") return [program ?? refuse("names ${program}, and the file has no program")];
-      if (PASSES[word] !== undefined) {
-        pass = PASSES[word];
-        return [];
-      }
-      const macro = /\$\{[a-z_]+\}/.exec(word)?.[0];
-      if (macro?.startsWith("${args")) {
-        refuse(
-          `${macro} is not known to mosaic`,
-          "Write ${args} for --name=value, ${args_no_hyphens} for name=value, or {NAME} where a value belongs.",
-        );
-      }
-      return [word];
-    });
+    const words = commandIn(Array.isArray(values.command) ? values.command : [values.command])
+      .flatMap((word) => {
+        if (word === "${env}") return ["/usr/bin/env"];
+        if (word === "${interpreter}") return ["python"];
+        if (word === "${program}") {
+          return [program ?? refuse("names ${program}, and the file has no program")];
+        }
+        if (PASSES[word] !== undefined) {
+          pass = PASSES[word];
+          return [];
+        }
+        const macro = /\$\{[a-z_]+\}/.exec(word)?.[0];
+        if (macro?.startsWith("${args")) {
+          refuse(
+            `${macro} is not known to mosaic`,
+            "Write ${args} for --name=value, ${args_no_hyphens} for name=value, or {NAME} where a value belongs.",
+          );
+        }
+        return [word];
+      });
     return { command: words, pass };
   });
 }

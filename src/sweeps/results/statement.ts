@@ -1,4 +1,7 @@
-/** What one can publish of a sweep: the estimate with its interval over seeds, how many trials, and what was discarded. Pure. */
+/**
+ * What one can publish of a sweep: the estimate with its interval over seeds, how many trials, and
+ * what was discarded. Pure.
+ */
 import { count, duration, number } from "../../base/text/format.ts";
 import type { PointJson, SweepJson } from "./sweep_json.ts";
 
@@ -14,7 +17,9 @@ export const parametersText = (parameters: Record<string, unknown>) =>
 function estimate({ mean, low, high, values }: PointJson, of: string): string {
   return low === null
     ? `${number(mean!)} in one trial, without an interval`
-    : `mean ${number(mean!)}, 95 % confidence interval ${number(low)} to ${number(high!)} over ${plural(values, of)}`;
+    : `mean ${number(mean!)}, 95 % confidence interval ${number(low)} to ${number(high!)} over ${
+      plural(values, of)
+    }`;
 }
 
 /**
@@ -36,7 +41,9 @@ export function statement(
     deleted: "deleted",
   };
   const live = made - of("terminated", ...Object.keys(ended));
-  if (live > 0 || state === "running" || state === "paused") said.push("Preliminary: the sweep has not ended.");
+  if (live > 0 || state === "running" || state === "paused") {
+    said.push("Preliminary: the sweep has not ended.");
+  }
   if (metric === null) said.push("The sweep has no metric, so its points are not ranked.");
   else if (winner === null) said.push(`No trial has a value of ${metric.name}.`);
   else {
@@ -45,7 +52,9 @@ export function statement(
     const { iqm, second } = winner;
     const middle = iqm === null
       ? ""
-      : `; interquartile mean ${number(iqm.middle)}, 95 % bootstrap interval ${number(iqm.low)} to ${number(iqm.high)}`;
+      : `; interquartile mean ${number(iqm.middle)}, 95 % bootstrap interval ${
+        number(iqm.low)
+      } to ${number(iqm.high)}`;
     said.push(
       `Of ${plural(points.length, "point")}, ${
         parametersText(winner.parameters)
@@ -55,14 +64,20 @@ export function statement(
     if (winner.pruned > 0) {
       said.push(`${count(winner.pruned)} more of its trials were stopped early and are not in it.`);
     }
-    if (second !== null) said.push(`Next is ${parametersText(second.parameters)}: ${estimate(second, each)}.`);
+    if (second !== null) {
+      said.push(`Next is ${parametersText(second.parameters)}: ${estimate(second, each)}.`);
+    }
   }
   const discarded = Object.entries(ended).filter(([name]) => of(name) > 0).map(([name, text]) =>
     `${count(of(name))} ${text}`
   );
-  const begun = made === total ? plural(total, "trial") : `${count(made)} of ${plural(total, "trial")}`;
+  const begun = made === total
+    ? plural(total, "trial")
+    : `${count(made)} of ${plural(total, "trial")}`;
   said.push(
-    `Of ${begun}, ${count(of("terminated"))} ran to their end; discarded: ${discarded.join(", ") || "none"}` +
+    `Of ${begun}, ${count(of("terminated"))} ran to their end; discarded: ${
+      discarded.join(", ") || "none"
+    }` +
       `${live > 0 ? `; ${count(live)} live` : ""}.`,
   );
   if (stop !== null) {
@@ -70,17 +85,23 @@ export function statement(
     const first = place(rungs[0] ?? stop.max);
     const where = rungs.length === 1 ? `at ${first}` : `at ${rungs.length} rungs from ${first}`;
     const of = { step: " steps", points: " points", time: "" }[stop.unit] ?? ` of ${stop.unit}`;
-    const rule = stop.rule === "median" ? "median" : `${stop.rule}, one in ${stop.reduction} goes on`;
+    const rule = stop.rule === "median"
+      ? "median"
+      : `${stop.rule}, one in ${stop.reduction} goes on`;
     said.push(
-      `Early stopping (${rule}) judged trials ${where}, of ${place(stop.max)}${of}; it saved about ${
-        count(saved.steps)
-      } steps ` +
+      `Early stopping (${rule}) judged trials ${where}, of ${
+        place(stop.max)
+      }${of}; it saved about ${count(saved.steps)} steps ` +
         `and ${duration(saved.seconds * 1000)}, at each stopped trial's own pace.`,
     );
   }
-  said.push(`In all ${count(spent.steps)} steps and ${duration(spent.seconds * 1000)} of running time.`);
+  said.push(
+    `In all ${count(spent.steps)} steps and ${duration(spent.seconds * 1000)} of running time.`,
+  );
   if (winner !== null && points.length > 1) {
-    said.push("The best of several points is chosen by the values that estimate it, so its estimate is optimistic.");
+    said.push(
+      "The best of several points is chosen by the values that estimate it, so its estimate is optimistic.",
+    );
   }
   return said.join(" ");
 }

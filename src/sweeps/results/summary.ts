@@ -1,4 +1,7 @@
-/** What people see of a sweep: its trials, its points with mean and interval over their seeds, the best, and what was saved. */
+/**
+ * What people see of a sweep: its trials, its points with mean and interval over their seeds, the
+ * best, and what was saved.
+ */
 import { withoutSecrets } from "../../base/text/secrets.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { presentConfig } from "../../config/present_config.ts";
@@ -44,7 +47,9 @@ export function sweepOutline(
     total,
     made: row.nextTrial,
     states: Object.fromEntries(
-      Object.entries(registry.sweeps.counts(row.sweepId)).map(([state, n]) => [state.toLowerCase(), n]),
+      Object.entries(registry.sweeps.counts(row.sweepId)).map((
+        [state, n],
+      ) => [state.toLowerCase(), n]),
     ),
     ...of,
     waiting_for: trouble ?? null,
@@ -63,17 +68,26 @@ export async function sweepSummary(
   const { metric, stop } = spec;
   const rows = registry.sweeps.trials(row.sweepId, 0, MOST_TRIALS);
   const newest = new Map(
-    metric === undefined ? [] : records.seriesNamed(metric.name).map(({ runId, last }) => [runId, last]),
+    metric === undefined
+      ? []
+      : records.seriesNamed(metric.name).map(({ runId, last }) => [runId, last]),
   );
   const reports = registry.sweeps.reports(row.sweepId);
-  // Values of trials that were stopped are those of different steps, except at the rung that all have reached.
-  const atFirstRung = stop !== undefined && stop.brackets === 1 && reports.some(({ stops }) => stops);
-  const firstRung = new Map(atFirstRung ? reports.filter(({ rung }) => rung === 1).map((r) => [r.trial, r.value]) : []);
+  // Values of trials that were stopped are those of different steps, except at the rung that all
+  // have reached.
+  const atFirstRung = stop !== undefined && stop.brackets === 1 &&
+    reports.some(({ stops }) => stops);
+  const firstRung = new Map(
+    atFirstRung ? reports.filter(({ rung }) => rung === 1).map((r) => [r.trial, r.value]) : [],
+  );
   const trials: TrialJson[] = [];
   for (const [i, trial] of rows.entries()) {
     const one = trialJson(records, spec, trial, newest);
     const judged = atFirstRung ? firstRung.get(one.trial) : counts(one) ? one.value! : undefined;
-    trials.push({ ...one, judged: judged !== undefined && Number.isFinite(judged) ? judged : null });
+    trials.push({
+      ...one,
+      judged: judged !== undefined && Number.isFinite(judged) ? judged : null,
+    });
     if (i % AT_ONCE === AT_ONCE - 1) await yieldToOthers();
   }
   const better = (a: number, b: number) => metric?.goal === "min" ? a < b : a > b;
@@ -81,12 +95,18 @@ export async function sweepSummary(
   const valued = points.filter(({ mean }) => mean !== null);
   const most = valued.reduce((most, { values }) => Math.max(most, values), 0);
   const bestOfPoints = (of: readonly PointJson[]) =>
-    of.reduce<PointJson | null>((best, one) => best === null || better(one.mean!, best.mean!) ? one : best, null);
+    of.reduce<PointJson | null>(
+      (best, one) => best === null || better(one.mean!, best.mean!) ? one : best,
+      null,
+    );
   const winning = bestOfPoints(valued.filter(({ values }) => values === most));
   const second = bestOfPoints(valued.filter((one) => one !== winning));
   const winner = winning === null ? null : winnerJson(registry, winning, second, trials, spec);
   const best = trials.filter(counts)
-    .reduce<TrialJson | null>((best, one) => best === null || better(one.value!, best.value!) ? one : best, null);
+    .reduce<TrialJson | null>(
+      (best, one) => best === null || better(one.value!, best.value!) ? one : best,
+      null,
+    );
   const outline = sweepOutline(readers, row, specOutline(spec), trouble);
   const sums = {
     spent: {
@@ -99,9 +119,15 @@ export async function sweepSummary(
     ...outline,
     detail: {
       ...sums,
-      best: best === null ? null : { ...bestOf(best), command: commandLine(registry, best.run_id!) },
+      best: best === null
+        ? null
+        : { ...bestOf(best), command: commandLine(registry, best.run_id!) },
       winner,
-      statement: statement(outline, { ...sums, winner, points }, stop === undefined ? [] : rungsOf(stop, 0)),
+      statement: statement(
+        outline,
+        { ...sums, winner, points },
+        stop === undefined ? [] : rungsOf(stop, 0),
+      ),
       next_seeds: nextSeeds(trials, seedsOf(spec)),
       judged_at: atFirstRung ? rungsOf(stop, 0)[0]! : null,
       points: points.slice(0, MOST_LISTED),
@@ -121,31 +147,48 @@ function trialJson(
 ): Omit<TrialJson, "judged"> {
   const { trial, runId, refusal, reason, startedAt, finishedAt } = row;
   const pruned = row.state === "CANCELLED" && reason === PRUNED;
-  const state = runId === null ? "refused" : row.state === null ? "deleted" : pruned ? PRUNED : row.state.toLowerCase();
+  const state = runId === null
+    ? "refused"
+    : row.state === null
+    ? "deleted"
+    : pruned
+    ? PRUNED
+    : row.state.toLowerCase();
   return {
     trial,
     run_id: runId,
     state,
     parameters: withoutSecrets(
       "",
-      Object.fromEntries([...valuesAt(spec, trial)].map(([name, value]) => [name, meaningOf(value)])),
+      Object.fromEntries(
+        [...valuesAt(spec, trial)].map(([name, value]) => [name, meaningOf(value)]),
+      ),
     ) as Parameters,
     value: runId === null ? null : newest.get(runId) ?? null,
     steps: row.state === null ? 0 : stepsOf(records, runId!),
-    seconds: startedAt === null ? 0 : Math.max(0, Math.round(((finishedAt ?? Date.now()) - startedAt) / 100) / 10),
+    seconds: startedAt === null
+      ? 0
+      : Math.max(0, Math.round(((finishedAt ?? Date.now()) - startedAt) / 100) / 10),
     started_at: startedAt === null ? null : iso(startedAt),
     finished_at: finishedAt === null ? null : iso(finishedAt),
     reason: refusal ?? reason,
   };
 }
 
-/** Whether a trial's value is one of its point: those of stopped and failed trials belong to earlier steps. */
+/**
+ * Whether a trial's value is one of its point: those of stopped and failed trials belong to earlier
+ * steps.
+ */
 function counts({ state, value }: Pick<TrialJson, "state" | "value">): boolean {
-  return value !== null && !["pruned", "faulted", "cancelled", "refused", "deleted"].includes(state);
+  return value !== null &&
+    !["pruned", "faulted", "cancelled", "refused", "deleted"].includes(state);
 }
 
 /** By name: `sweep extend` may give the parameters of a point in another order. */
-function unseeded({ parameters }: TrialJson, seeds: ReadonlySet<string>): [name: string, value: Value][] {
+function unseeded(
+  { parameters }: TrialJson,
+  seeds: ReadonlySet<string>,
+): [name: string, value: Value][] {
   return Object.entries(parameters).filter(([name]) => !seeds.has(name));
 }
 
@@ -193,7 +236,9 @@ function winnerJson(
 
 /** After those that were tried, as many as these; null if no seed is a number. */
 function nextSeeds(trials: readonly TrialJson[], seeds: ReadonlySet<string>): string | null {
-  const tried = new Set(trials.flatMap(({ parameters }) => [...seeds].map((name) => parameters[name])));
+  const tried = new Set(
+    trials.flatMap(({ parameters }) => [...seeds].map((name) => parameters[name])),
+  );
   const numbers = [...tried].filter((seed) => typeof seed === "number");
   const most = numbers.reduce((most, seed) => Math.max(most, seed), -Infinity);
   return numbers.length === 0 ? null : `${most + 1}..${most + numbers.length}`;
@@ -214,10 +259,16 @@ function commandLine(registry: Readers["registry"], runId: string): string {
 }
 
 /** At the ends of trials, in their order. */
-function bestSoFar(trials: readonly TrialJson[], rows: readonly TrialRow[], better: (a: number, b: number) => boolean) {
+function bestSoFar(
+  trials: readonly TrialJson[],
+  rows: readonly TrialRow[],
+  better: (a: number, b: number) => boolean,
+) {
   const ended = trials.flatMap((trial, i) => {
     const { finishedAt } = rows[i]!;
-    return counts(trial) && finishedAt !== null ? [{ at: finishedAt, trial: trial.trial, value: trial.value! }] : [];
+    return counts(trial) && finishedAt !== null
+      ? [{ at: finishedAt, trial: trial.trial, value: trial.value! }]
+      : [];
   }).sort((a, b) => a.at - b.at);
   let best: number | undefined;
   return ended.flatMap(({ at, trial, value }) => {
@@ -250,7 +301,11 @@ function stopped(reports: readonly SweepReport[], trials: readonly TrialJson[]) 
     }));
 }
 
-function saved(trials: readonly TrialJson[], stop: SweepSpec["stop"], reports: readonly SweepReport[]) {
+function saved(
+  trials: readonly TrialJson[],
+  stop: SweepSpec["stop"],
+  reports: readonly SweepReport[],
+) {
   const pruned = trials.filter(({ state }) => state === PRUNED);
   if (stop === undefined) return { trials: pruned.length, steps: 0, seconds: 0 };
   const rungs = new Map(reports.map(({ trial, rung }) => [trial, rung]));
@@ -260,7 +315,10 @@ function saved(trials: readonly TrialJson[], stop: SweepSpec["stop"], reports: r
     const rest = Math.max(0, stop.max - done);
     // At its own pace.
     const times = done === 0 ? 0 : rest / done;
-    return { steps: stop.unit === "step" ? rest : Math.round(steps * times), seconds: seconds * times };
+    return {
+      steps: stop.unit === "step" ? rest : Math.round(steps * times),
+      seconds: seconds * times,
+    };
   });
   return {
     trials: pruned.length,

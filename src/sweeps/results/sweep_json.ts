@@ -17,7 +17,10 @@ export interface TrialJson {
   seconds: number;
   started_at: string | null;
   finished_at: string | null;
-  /** By which parameters are judged (`judged_at`); null: it has no such value, or one that is not comparable. */
+  /**
+   * By which parameters are judged (`judged_at`); null: it has no such value, or one that is not
+   * comparable.
+   */
   judged: number | null;
   reason: string | null;
 }
@@ -42,7 +45,10 @@ export interface WinnerJson extends PointJson {
   trial: number;
   run_id: string;
   command: string;
-  /** Interquartile mean with 95 % of the bootstrap; null with fewer than four values, which have no middle half. */
+  /**
+   * Interquartile mean with 95 % of the bootstrap; null with fewer than four values, which have no
+   * middle half.
+   */
   iqm: Spread | null;
   /** The next best point. */
   second: PointJson | null;
@@ -64,25 +70,38 @@ export interface SweepJson {
   budget: SweepSpec["budget"];
   metric: NonNullable<SweepSpec["metric"]> | null;
   stop: StopRule | null;
-  /** Why no further trial can be made at the moment, such as a full disk; null: nothing is known. */
+  /**
+   * Why no further trial can be made at the moment, such as a full disk; null: nothing is known.
+   */
   waiting_for: string | null;
   /** The rest is not in lists. */
   detail?: {
     spent: { seconds: number; steps: number };
-    best: { trial: number; run_id: string; value: number; parameters: Parameters; command: string } | null;
+    best:
+      | { trial: number; run_id: string; value: number; parameters: Parameters; command: string }
+      | null;
     /** The best mean, among the points with the most values. */
     winner: WinnerJson | null;
-    /** For a paper or a message: the estimate with its interval, the number of trials, what was discarded. */
+    /**
+     * For a paper or a message: the estimate with its interval, the number of trials, what was
+     * discarded.
+     */
     statement: string;
     /** Seeds to go on with, such as `4..6`; null: none is known. */
     next_seeds: string | null;
-    /** The first rung, in the unit of the rule, at which `judged` compares trials; null: by their values. */
+    /**
+     * The first rung, in the unit of the rule, at which `judged` compares trials; null: by their
+     * values.
+     */
     judged_at: number | null;
     points: PointJson[];
     /** Newest first. */
     trials: TrialJson[];
     best_so_far: { at: string; trial: number; value: number }[];
-    /** Of `stop: optimizer`: values at rungs, in the order in which they came. `waits`: nobody has decided about it. */
+    /**
+     * Of `stop: optimizer`: values at rungs, in the order in which they came. `waits`: nobody has
+     * decided about it.
+     */
     reports?: { trial: number; rung: number; step: number; value: number | null; waits: boolean }[];
     stopped: {
       trial: number;

@@ -22,7 +22,9 @@ export function namesIn(rows: readonly { parameters: Record<string, unknown> }[]
 export function ranked(points: readonly PointJson[], goal: string): PointJson[] {
   const sign = goal === "min" ? 1 : -1;
   return points.toSorted((a, b) =>
-    a.mean === null || b.mean === null ? Number(a.mean === null) - Number(b.mean === null) : sign * (a.mean - b.mean)
+    a.mean === null || b.mean === null
+      ? Number(a.mean === null) - Number(b.mean === null)
+      : sign * (a.mean - b.mean)
   );
 }
 
@@ -34,7 +36,8 @@ const WHOLE = ["values", "trials", "pruned", "failed", "trial", "steps"];
 const TIMES = ["started_at", "finished_at"];
 
 /** A parameter whose name another column may have is `param.NAME`, as in filters. */
-const headings = (names: readonly string[]) => names.map((name) => OWN.includes(name) ? `param.${name}` : name);
+const headings = (names: readonly string[]) =>
+  names.map((name) => OWN.includes(name) ? `param.${name}` : name);
 
 /** Points best first, trials by number. */
 function sweepTable({ detail, metric }: SweepJson, of: TableOf): SweepTable {
@@ -43,7 +46,9 @@ function sweepTable({ detail, metric }: SweepJson, of: TableOf): SweepTable {
     const names = namesIn(points);
     return {
       header: [...headings(names), ...POINT],
-      rows: points.map((point) => [...names.map((name) => point.parameters[name]), ...POINT.map((one) => point[one])]),
+      rows: points.map((
+        point,
+      ) => [...names.map((name) => point.parameters[name]), ...POINT.map((one) => point[one])]),
     };
   }
   const trials = (detail?.trials ?? []).toReversed();
@@ -59,14 +64,20 @@ function sweepTable({ detail, metric }: SweepJson, of: TableOf): SweepTable {
 }
 
 /** @throws MosaicError `invalid_argument` for a table or a format that is none */
-export async function tableBytes(sweep: SweepJson, of: string, format: string): Promise<Uint8Array<ArrayBuffer>> {
+export async function tableBytes(
+  sweep: SweepJson,
+  of: string,
+  format: string,
+): Promise<Uint8Array<ArrayBuffer>> {
   const table = sweepTable(sweep, oneOf("table", of, TABLES));
   const { header, rows } = table;
   switch (oneOf("format", format, FORMATS)) {
     case "csv":
       return new TextEncoder().encode(csv(header, rows));
     case "json": {
-      const objects = rows.map((row) => Object.fromEntries(header.map((name, i) => [name, row[i]])));
+      const objects = rows.map((row) =>
+        Object.fromEntries(header.map((name, i) => [name, row[i]]))
+      );
       return new TextEncoder().encode(`${JSON.stringify(objects, null, 2)}\n`);
     }
     case "parquet":
@@ -85,8 +96,8 @@ function oneOf<T extends string>(what: string, given: string, known: readonly T[
 type ParquetType = "INT64" | "TIMESTAMP" | "DOUBLE" | "BOOLEAN" | "STRING";
 
 /**
- * Counts are whole numbers, times are times. Of parameters, numbers are doubles and flags booleans where a column has nothing
- * else; all else is text, as JSON if it is none.
+ * Counts are whole numbers, times are times. Of parameters, numbers are doubles and flags booleans
+ * where a column has nothing else; all else is text, as JSON if it is none.
  */
 async function parquetBytes({ header, rows }: SweepTable): Promise<Uint8Array<ArrayBuffer>> {
   const { parquetWriteBuffer } = await import("hyparquet-writer");

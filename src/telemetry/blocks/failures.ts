@@ -33,7 +33,10 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
     "is corrupt",
     "Stop the daemon and run: mosaic doctor --repair (it saves what can be read and keeps the damaged file).",
   ],
-  13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; then work continues."],
+  13: [
+    "cannot grow: the disk is full",
+    "Free space on its disk, or delete runs; then work continues.",
+  ],
   14: ["cannot be opened", "Check that its directory exists and may be written."],
   26: [
     "is not an SQLite database",
@@ -54,10 +57,14 @@ export function machineTrouble(error: unknown, path: string): MosaicError | unde
   const code = primaryCode(error);
   const trouble = UNSAID.has(code) ? causeOf(path) ?? TROUBLE[code] : TROUBLE[code];
   if (trouble === undefined) return undefined;
-  return new MosaicError("unavailable", `telemetry database ${path} ${trouble[0]} (${messageOf(error)})`, {
-    hint: trouble[1],
-    cause: error,
-  });
+  return new MosaicError(
+    "unavailable",
+    `telemetry database ${path} ${trouble[0]} (${messageOf(error)})`,
+    {
+      hint: trouble[1],
+      cause: error,
+    },
+  );
 }
 
 /** SQLITE_IOERR_SHMSIZE: no space for the memory that connections share. */
@@ -65,7 +72,8 @@ const NO_SHARED_MEMORY = 10 | (19 << 8);
 
 /** Whether the disk was full. */
 export function isFull(error: unknown): boolean {
-  return primaryCode(error) === 13 || (error as { errcode?: number } | undefined)?.errcode === NO_SHARED_MEMORY;
+  return primaryCode(error) === 13 ||
+    (error as { errcode?: number } | undefined)?.errcode === NO_SHARED_MEMORY;
 }
 
 /** What a run waits for while nothing can be stored. */
@@ -74,17 +82,25 @@ export const MISSING = {
   writable: "a writable file system for the telemetry database (it is read-only)",
 } as const;
 
-/** What a refused write lacks: space, or its reserve's; a file system that takes writes. undefined: something else. */
+/**
+ * What a refused write lacks: space, or its reserve's; a file system that takes writes. undefined:
+ * something else.
+ */
 export function missingToWrite(error: unknown): keyof typeof MISSING | undefined {
   if (!(error instanceof MosaicError) || error.code !== "unavailable") return undefined;
-  if (isFull(error.cause) || /the disk is full|quota is used up/.test(error.message)) return "space";
+  if (isFull(error.cause) || /the disk is full|quota is used up/.test(error.message)) {
+    return "space";
+  }
   return /the file system is read-only/.test(error.message) ? "writable" : undefined;
 }
 
 /** SQLite's codes for an invalid value: too big, a constraint, a mismatch, out of range. */
 const CONTENT = new Set([18, 19, 20, 25]);
 
-/** Whether the same records would be refused every time; false for temporary trouble, such as lack of memory. */
+/**
+ * Whether the same records would be refused every time; false for temporary trouble, such as lack
+ * of memory.
+ */
 export function refusesContent(error: unknown): boolean {
   const { errcode, message } = error as { errcode?: number; message?: string };
   if (typeof errcode === "number") return CONTENT.has(errcode & 0xff);

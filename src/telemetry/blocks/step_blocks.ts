@@ -1,4 +1,7 @@
-/** The table of blocks: writes them, reads steps through a bounded cache, and lists damaged or missing ones. */
+/**
+ * The table of blocks: writes them, reads steps through a bounded cache, and lists damaged or
+ * missing ones.
+ */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
 import { NO_SOURCE, type Source, type StoredStep } from "../../gen/records/record_types.ts";
@@ -28,8 +31,20 @@ const MOST_MERGED = 64;
 const SMALL_TEXT = 256 << 10;
 const MOST_TEXT_MERGED = 1 << 20;
 const NUMBERS = ["from_ns", "to_ns"];
-const COLUMNS = ["first_seq", "n", "crc", ...NUMBERS, "unit_ns", ...CELL_COLUMNS, "hot", "raw", "body"];
-const SELECT = COLUMNS.map((name) => NUMBERS.includes(name) ? `CAST(${name} AS TEXT)` : name).join(", ");
+const COLUMNS = [
+  "first_seq",
+  "n",
+  "crc",
+  ...NUMBERS,
+  "unit_ns",
+  ...CELL_COLUMNS,
+  "hot",
+  "raw",
+  "body",
+];
+const SELECT = COLUMNS.map((name) => NUMBERS.includes(name) ? `CAST(${name} AS TEXT)` : name).join(
+  ", ",
+);
 
 /** A step's seq, reward (null is NaN) and time in milliseconds. */
 export type RewardPoint = [seq: number, reward: number | null, ms: number];
@@ -71,11 +86,16 @@ export class StepBlocks {
     private readonly damaged: (runKey: number, first: number, last: number, why: string) => void,
   ) {
     const places = ["run_key", ...COLUMNS].map(() => "?").join(", ");
-    this.#insert = db.prepare(`INSERT INTO step_blocks (run_key, ${COLUMNS.join(", ")}) VALUES (${places})`);
+    this.#insert = db.prepare(
+      `INSERT INTO step_blocks (run_key, ${COLUMNS.join(", ")}) VALUES (${places})`,
+    );
     const key = "SELECT first_seq, n FROM step_blocks WHERE run_key = ?";
     this.#at = prepareArrays(db, `${key} AND first_seq <= ? ORDER BY first_seq DESC LIMIT 1`);
     this.#after = prepareArrays(db, `${key} AND first_seq > ? ORDER BY first_seq LIMIT 1`);
-    this.#block = prepareArrays(db, `SELECT ${SELECT} FROM step_blocks WHERE run_key = ? AND first_seq = ?`);
+    this.#block = prepareArrays(
+      db,
+      `SELECT ${SELECT} FROM step_blocks WHERE run_key = ? AND first_seq = ?`,
+    );
     this.#blocks = prepareArrays(
       db,
       `SELECT ${SELECT} FROM step_blocks WHERE run_key = ? AND first_seq BETWEEN ? AND ? ORDER BY first_seq`,
@@ -93,7 +113,13 @@ export class StepBlocks {
       `SELECT seq, attempt, source, CAST(ts_ns AS TEXT), ${columns}, crc FROM steps WHERE run_key = ? AND seq > ?
         ORDER BY seq LIMIT ?`,
     );
-    const names = ["seq", "attempt", "source", "ts_ns", ...OPTIONAL_STEP_COLUMNS.map(({ column }) => column)];
+    const names = [
+      "seq",
+      "attempt",
+      "source",
+      "ts_ns",
+      ...OPTIONAL_STEP_COLUMNS.map(({ column }) => column),
+    ];
     this.#tailSum = rowChecksum(db, "steps", names);
     this.#source = db.prepare(SOURCE_SELECT);
     this.#rowPoints = prepareArrays(
@@ -120,14 +146,16 @@ export class StepBlocks {
   }
 
   /**
-   * The newest blocks before a seq that should be merged: many small ones, or as many as fit in one. So a step is rewritten
-   * about three times at most, however small the batches were.
+   * The newest blocks before a seq that should be merged: many small ones, or as many as fit in
+   * one. So a step is rewritten about three times at most, however small the batches were.
    */
   smallOnes(runKey: number, before: number): number[] {
     const firsts: number[] = [];
     let steps = 0;
     let bytes = 0;
-    for (const [first, n, raw] of allRows(this.#newest, runKey, before) as [number, number, number][]) {
+    for (
+      const [first, n, raw] of allRows(this.#newest, runKey, before) as [number, number, number][]
+    ) {
       if (n >= SMALL || raw > SMALL_TEXT || (firsts.length > 0 && first + n !== firsts[0])) break;
       steps += n;
       bytes += raw;
@@ -138,8 +166,9 @@ export class StepBlocks {
   }
 
   /**
-   * Returns the steps of a range and removes their blocks: they will be written again in a larger one. Undefined, and
-   * nothing is removed, if blocks do not contain exactly these steps, or one is damaged.
+   * Returns the steps of a range and removes their blocks: they will be written again in a larger
+   * one. Undefined, and nothing is removed, if blocks do not contain exactly these steps, or one is
+   * damaged.
    */
   take(runKey: number, from: number, to: number): BlockSteps[] | undefined {
     const blocks = allRows(this.#blocks, runKey, from, to).map(blockOf);
@@ -165,7 +194,10 @@ export class StepBlocks {
     return false;
   }
 
-  /** Merges consecutive blocks; false if the result would be too large. @throws Error if one is damaged */
+  /**
+   * Merges consecutive blocks; false if the result would be too large. @throws Error if one is
+   * damaged
+   */
   merge(runKey: number, firsts: readonly number[]): boolean {
     const blocks = firsts.map((first) => blockOf(allRows(this.#block, runKey, first)[0]!));
     const [one, ...others] = encodeBlocks(firsts[0]!, joinedSteps(blocks.map(decodeBlock)));
@@ -229,7 +261,9 @@ export class StepBlocks {
         for (let i = Math.max(0, at + 1 - first); i < columns.n && rows.length < limit; i++) {
           length += stepTextLength(columns, i);
           if (length > maxLength && rows.length > 0) return { rows, length };
-          rows.push(stepAt(columns, i, first + i, typeof attempt === "number" ? attempt : attempt[i]!));
+          rows.push(
+            stepAt(columns, i, first + i, typeof attempt === "number" ? attempt : attempt[i]!),
+          );
         }
       }
       at = last;
@@ -298,10 +332,14 @@ export class StepBlocks {
   #open(runKey: number, first: number, n: number): Opened {
     const last = first + n - 1;
     try {
-      const { attempt, source, ...columns } = decodeBlock(blockOf(allRows(this.#block, runKey, first)[0]!));
+      const { attempt, source, ...columns } = decodeBlock(
+        blockOf(allRows(this.#block, runKey, first)[0]!),
+      );
       const sources = new Map([source].flat().map((one) => [one, this.#sourceOf(runKey, one)]));
       const label = (key: keyof Source) =>
-        typeof source === "number" ? sources.get(source)![key] : source.map((one) => sources.get(one)![key]);
+        typeof source === "number"
+          ? sources.get(source)![key]
+          : source.map((one) => sources.get(one)![key]);
       const steps = {
         ...columns,
         ...{ agentId: label("agentId"), workerId: label("workerId") },
@@ -317,16 +355,22 @@ export class StepBlocks {
   }
 }
 
-/** Ranges of steps of all runs that are in a damaged block, or missing. Reads every block; decompresses none. */
+/**
+ * Ranges of steps of all runs that are in a damaged block, or missing. Reads every block;
+ * decompresses none.
+ */
 export function* damagedSteps(db: DatabaseSync): Generator<DamagedSteps> {
   const runs = allRows(prepareArrays(
     db,
     "SELECT run_key, run_id, first_step, steps FROM telemetry_runs WHERE deleting = 0 ORDER BY run_key",
   )) as [number, string, number, number][];
   // A database that no daemon has opened since blocks were introduced has no such table.
-  const table = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'step_blocks'").get() !== undefined;
+  const table =
+    db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'step_blocks'").get() !== undefined;
   const prepared = (sql: string) => table ? prepareArrays(db, sql) : undefined;
-  const keys = prepared("SELECT first_seq, n FROM step_blocks WHERE run_key = ? AND first_seq + n > ? ORDER BY 1");
+  const keys = prepared(
+    "SELECT first_seq, n FROM step_blocks WHERE run_key = ? AND first_seq + n > ? ORDER BY 1",
+  );
   const block = prepared(`SELECT ${SELECT} FROM step_blocks WHERE run_key = ? AND first_seq = ?`);
   // Where a row's predecessor is no row: gaps among the rows.
   const edges = prepareArrays(
@@ -337,7 +381,12 @@ export function* damagedSteps(db: DatabaseSync): Generator<DamagedSteps> {
   const lastRow = prepareArrays(db, "SELECT max(seq) FROM steps WHERE run_key = ?");
   for (const [runKey, runId, firstKept, head] of runs) {
     let next = firstKept;
-    for (const [first, n] of (keys === undefined ? [] : allRows(keys, runKey, firstKept)) as [number, number][]) {
+    for (
+      const [first, n] of (keys === undefined ? [] : allRows(keys, runKey, firstKept)) as [
+        number,
+        number,
+      ][]
+    ) {
       if (first > next) yield { runId, first: next, last: first - 1 };
       next = first + n;
       let whole = false;
@@ -358,12 +407,32 @@ export function* damagedSteps(db: DatabaseSync): Generator<DamagedSteps> {
   }
 }
 
-function valuesOf({ first, n, crc, fromNs, toNs, unitNs, cells, hot, raw, body }: Block): SQLInputValue[] {
+function valuesOf(
+  { first, n, crc, fromNs, toNs, unitNs, cells, hot, raw, body }: Block,
+): SQLInputValue[] {
   return [first, n, crc, BigInt(fromNs), BigInt(toNs), unitNs, ...cells, hot, raw, body];
 }
 
 function blockOf(row: unknown[]): Block {
-  const [first, n, crc, fromNs, toNs, unitNs] = row as [number, number, number, string, string, number];
+  const [first, n, crc, fromNs, toNs, unitNs] = row as [
+    number,
+    number,
+    number,
+    string,
+    string,
+    number,
+  ];
   const [hot, raw, body] = row.slice(-3) as [string, number, Uint8Array];
-  return { first, n, crc, fromNs, toNs, unitNs, cells: row.slice(6, -3) as Block["cells"], hot, raw, body };
+  return {
+    first,
+    n,
+    crc,
+    fromNs,
+    toNs,
+    unitNs,
+    cells: row.slice(6, -3) as Block["cells"],
+    hot,
+    raw,
+    body,
+  };
 }

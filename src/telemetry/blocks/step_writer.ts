@@ -1,6 +1,7 @@
 /**
- * The hot path: columns into the steps table. SQLite takes nearly all of its time, so it binds as few values as possible:
- * columns that have only defaults in a batch are omitted, by a statement for that set of columns.
+ * The hot path: columns into the steps table. SQLite takes nearly all of its time, so it binds as
+ * few values as possible: columns that have only defaults in a batch are omitted, by a statement
+ * for that set of columns.
  */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { BulkInsert } from "../tables/bulk_insert.ts";
@@ -15,8 +16,16 @@ export class StepWriter {
 
   constructor(private readonly db: DatabaseSync) {}
 
-  /** Inserts all rows; the first gets seq `first`. @param sources a source per row, or one for all */
-  insert(runKey: number, first: number, attempt: number, steps: CleanSteps, sources: number[] | number): void {
+  /**
+   * Inserts all rows; the first gets seq `first`. @param sources a source per row, or one for all
+   */
+  insert(
+    runKey: number,
+    first: number,
+    attempt: number,
+    steps: CleanSteps,
+    sources: number[] | number,
+  ): void {
     const columns: (readonly SQLInputValue[])[] = [];
     let mask = 0;
     for (let c = 0; c < OPTIONAL.length; c++) {
@@ -28,7 +37,8 @@ export class StepWriter {
     }
     const { tsNs } = steps;
     const width = columns.length;
-    // Bound as a number: text would be converted in every row. Often all rows of a batch have the same time.
+    // Bound as a number: text would be converted in every row. Often all rows of a batch have the
+    // same time.
     let timeText = "";
     let time = 0n;
     this.#for(mask).fill(steps.n, (args, at, i) => {
@@ -50,8 +60,17 @@ export class StepWriter {
     let insert = this.#inserts.get(mask);
     if (insert === undefined) {
       const names = OPTIONAL.filter((_, c) => mask & (1 << c)).map(({ column }) => column);
-      insert = new BulkInsert(this.db, "steps", ["run_key", "seq", "attempt", "ts_ns", "source", ...names]);
-      if (this.#inserts.size >= MAX_STATEMENTS) this.#inserts.delete(this.#inserts.keys().next().value!);
+      insert = new BulkInsert(this.db, "steps", [
+        "run_key",
+        "seq",
+        "attempt",
+        "ts_ns",
+        "source",
+        ...names,
+      ]);
+      if (this.#inserts.size >= MAX_STATEMENTS) {
+        this.#inserts.delete(this.#inserts.keys().next().value!);
+      }
       this.#inserts.set(mask, insert);
     }
     return insert;

@@ -1,7 +1,8 @@
 /**
- * Keeps the write-ahead log short. A checkpoint syncs the disk, so it runs in a worker thread with its own connection: first
- * PASSIVE, repeated until little is left (the daemon continues to write), then TRUNCATE (the rest, holding the write lock
- * for that moment). If no thread can be started (for example without a free descriptor), checkpoints run inline.
+ * Keeps the write-ahead log short. A checkpoint syncs the disk, so it runs in a worker thread with
+ * its own connection: first PASSIVE, repeated until little is left (the daemon continues to write),
+ * then TRUNCATE (the rest, holding the write lock for that moment). If no thread can be started
+ * (for example without a free descriptor), checkpoints run inline.
  *
  * The thread is one of (`Thread`):
  *
@@ -20,7 +21,9 @@ import { fileBytes } from "../../os/files/files.ts";
 
 /** How long a write waits for a checkpoint, or for another program's write. */
 export const BUSY_TIMEOUT_MS = 5000;
-/** At BEGIN times this size a checkpoint begins; at the whole size commits wait until it has ended. */
+/**
+ * At BEGIN times this size a checkpoint begins; at the whole size commits wait until it has ended.
+ */
 export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
 const BEGIN = 0.75;
 /** The log's size is read when it may have grown by this much. */
@@ -39,7 +42,10 @@ export interface CheckpointOptions {
   onFull?: () => void;
 }
 
-/** Runs inside the thread. Its source text becomes a module of its own, so that it works in every form of the program. */
+/**
+ * Runs inside the thread. Its source text becomes a module of its own, so that it works in every
+ * form of the program.
+ */
 async function checkpointWorker(): Promise<void> {
   const { DatabaseSync } = await import("node:sqlite");
   // deno-lint-ignore no-explicit-any
@@ -48,8 +54,8 @@ async function checkpointWorker(): Promise<void> {
     const db = new DatabaseSync(path);
     // Short: while it waits for readers it holds the write lock.
     db.exec("PRAGMA busy_timeout = 100; PRAGMA synchronous = NORMAL");
-    // Prepared once: a statement is freed when its object is collected, and this thread uses so little memory that it never
-    // collects.
+    // Prepared once: a statement is freed when its object is collected, and this thread uses so
+    // little memory that it never collects.
     return {
       // Without this reference it would be collected, and so closed.
       db,
@@ -101,7 +107,10 @@ export class Checkpoints {
   #retryMs: number = RETRY_MS.first;
   /** Bytes that may have been written since the log's size was read. */
   #unseen = 0;
-  /** Size at which a checkpoint begins. If readers kept the last one from finishing, it is larger by as much again. */
+  /**
+   * Size at which a checkpoint begins. If readers kept the last one from finishing, it is larger by
+   * as much again.
+   */
   #next: number;
   /** Size at which to report that a reader keeps the log from being emptied. */
   #reportAt: number;
@@ -120,7 +129,8 @@ export class Checkpoints {
   }
 
   /**
-   * Called after each commit. The file's size decides, because the rows do not show how much a commit writes.
+   * Called after each commit. The file's size decides, because the rows do not show how much a
+   * commit writes.
    * @param bytes the most that it may have written
    */
   wrote(bytes: number): void {
@@ -133,7 +143,10 @@ export class Checkpoints {
     else if (this.#running === undefined) this.#start(size);
   }
 
-  /** If the log has its full size and a checkpoint is running, resolves when that has ended; otherwise undefined. */
+  /**
+   * If the log has its full size and a checkpoint is running, resolves when that has ended;
+   * otherwise undefined.
+   */
   caughtUp(): Promise<void> | undefined {
     if (this.#running === undefined || this.walBytes() < this.#running.fullAt) return undefined;
     return endOf(this.#running);
@@ -156,8 +169,8 @@ export class Checkpoints {
   }
 
   /**
-   * The same for everything committed so far. @returns whether it is in the database file, synced, and no reader uses an
-   * earlier state
+   * The same for everything committed so far. @returns whether it is in the database file, synced,
+   * and no reader uses an earlier state
    */
   async all(): Promise<boolean> {
     if (this.#running !== undefined) await endOf(this.#running);
@@ -192,14 +205,19 @@ export class Checkpoints {
     if (this.#thread.t === "closed") return undefined;
     this.#next = size + this.#limit * BEGIN;
     // A reader may have kept the last checkpoint from emptying it.
-    this.#running = { fullAt: Math.max(this.#limit, size + this.#limit * (1 - BEGIN)), waiting: [] };
+    this.#running = {
+      fullAt: Math.max(this.#limit, size + this.#limit * (1 - BEGIN)),
+      waiting: [],
+    };
     if (this.#thread.t === "ready") this.#thread.worker.postMessage({ path: this.#path });
     return this.#running;
   }
 
   #spawn(): Thread {
     requireDescriptors();
-    const url = URL.createObjectURL(new Blob([`(${checkpointWorker.toString()})()`], { type: "text/javascript" }));
+    const url = URL.createObjectURL(
+      new Blob([`(${checkpointWorker.toString()})()`], { type: "text/javascript" }),
+    );
     const worker = new Worker(url, { type: "module", name: "checkpoints" });
     worker.onmessage = (event: MessageEvent<{ ready?: true; busy?: number; error?: string }>) => {
       // Sent before it was ended.
@@ -216,7 +234,9 @@ export class Checkpoints {
 
   #isReady(worker: Worker, url: string): void {
     this.#thread = { t: "ready", worker, url };
-    if (this.#retryMs !== RETRY_MS.first) this.#warn(`checkpoints of ${this.#path} run in a thread of their own again`);
+    if (this.#retryMs !== RETRY_MS.first) {
+      this.#warn(`checkpoints of ${this.#path} run in a thread of their own again`);
+    }
     this.#retryMs = RETRY_MS.first;
     if (this.#running !== undefined) worker.postMessage({ path: this.#path });
   }
@@ -234,7 +254,10 @@ export class Checkpoints {
     } else this.#reportReader();
   }
 
-  /** No read in mosaic lasts longer than a call, so another program has the database open for reading. */
+  /**
+   * No read in mosaic lasts longer than a call, so another program has the database open for
+   * reading.
+   */
   #reportReader(): void {
     const size = this.walBytes();
     if (size < this.#reportAt) return;
@@ -250,7 +273,9 @@ export class Checkpoints {
   #fallBack(reason: string): void {
     if (this.#thread.t === "closed") return;
     if (this.#retryMs === RETRY_MS.first) {
-      this.#warn(`no checkpoint thread (${reason}): for now checkpoints run in the daemon's own thread`);
+      this.#warn(
+        `no checkpoint thread (${reason}): for now checkpoints run in the daemon's own thread`,
+      );
     }
     this.#endThread({ t: "none", from: performance.now() + this.#retryMs });
     this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MS.longest);
@@ -276,7 +301,9 @@ export class Checkpoints {
     try {
       // Waiting for other programs' readers would block the daemon.
       this.#db.exec("PRAGMA busy_timeout = 0");
-      const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
+      const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as {
+        busy: number;
+      };
       this.#next = busy === 0 ? this.#limit * BEGIN : this.walBytes() + this.#limit * BEGIN;
       if (busy === 0) this.#emptied++;
       else this.#reportReader();

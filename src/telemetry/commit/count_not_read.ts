@@ -1,6 +1,7 @@
 /**
- * What a program produced and mosaic did not take, counted with a run's violations under `not read: …`. Events say more:
- * `not_read` (printed lines, files that nobody asked for) and `source_problem` (files).
+ * What a program produced and mosaic did not take, counted with a run's violations under `not read:
+ * …`. Events say more: `not_read` (printed lines, files that nobody asked for) and `source_problem`
+ * (files).
  */
 import { parsedObject } from "../../base/text/json_text.ts";
 import { addViolation, type RunState } from "../runs/run_state.ts";
@@ -34,8 +35,14 @@ export function countNotRead(state: RunState, event: Named): void {
   if (counted !== undefined) addViolation(state, counted.name, counted.count);
 }
 
-/** Each batch of a journal reports its lines: an event of a kind that the run has already is only counted. */
-export function withoutRepeats<E extends Named>(state: RunState | undefined, events: readonly E[]): readonly E[] {
+/**
+ * Each batch of a journal reports its lines: an event of a kind that the run has already is only
+ * counted.
+ */
+export function withoutRepeats<E extends Named>(
+  state: RunState | undefined,
+  events: readonly E[],
+): readonly E[] {
   if (state === undefined || !events.some(({ kind }) => kind === NOT_READ)) return events;
   return events.filter((event) => {
     const counted = event.kind === NOT_READ ? countedBy(event) : undefined;

@@ -1,6 +1,7 @@
 /**
- * Commits batches of all runs that arrive within a short time in one transaction. Each is acknowledged after the commit, in
- * order of arrival; CommitPace decides how long they wait for each other.
+ * Commits batches of all runs that arrive within a short time in one transaction. Each is
+ * acknowledged after the commit, in order of arrival; CommitPace decides how long they wait for
+ * each other.
  */
 import type { IngestBatch } from "../../records/ingest_batch.ts";
 import type { IngestResult } from "../../records/stored.ts";
@@ -17,7 +18,10 @@ interface Entry extends WaitingBatch {
   settle(outcome: Outcome): void;
 }
 
-/** A group of this many rows is not enlarged: it occupies the thread as long as one full message does. */
+/**
+ * A group of this many rows is not enlarged: it occupies the thread as long as one full message
+ * does.
+ */
 const MOST_ROWS = 2048;
 
 export interface GroupCommitOptions {
@@ -51,7 +55,8 @@ export class GroupCommit {
   /** @param urgent whether a caller waits for this batch */
   add(entry: WaitingBatch, urgent: boolean): Promise<IngestResult> {
     return new Promise((resolve, reject) => {
-      const settle = (outcome: Outcome) => "error" in outcome ? reject(outcome.error) : resolve(outcome.result);
+      const settle = (outcome: Outcome) =>
+        "error" in outcome ? reject(outcome.error) : resolve(outcome.result);
       if (this.#waiting.length === 0) this.#since = this.#options.now();
       this.#waiting.push({ ...entry, settle });
       const { from, to, steps, episodes, events } = entry.batch;
@@ -73,9 +78,14 @@ export class GroupCommit {
     this.#bytes = this.#rows = 0;
     this.#urgent = false;
     const outcomes = this.#options.commit(group);
-    // First, because what is committed must be acknowledged even if the rest of this function fails.
+    // First, because what is committed must be acknowledged even if the rest of this function
+    // fails.
     group.forEach(({ settle }, i) => settle(outcomes[i]!));
-    this.#pace.committed(this.#options.now(), bytes, pagesOfGroup(group.filter((_, i) => !("error" in outcomes[i]!))));
+    this.#pace.committed(
+      this.#options.now(),
+      bytes,
+      pagesOfGroup(group.filter((_, i) => !("error" in outcomes[i]!))),
+    );
   }
 
   #next(): void {
@@ -101,7 +111,9 @@ export class GroupCommit {
 
 function pagesOfGroup(group: readonly WaitingBatch[]): number {
   const runs = new Map<string, number>();
-  for (const { runId, batch } of group) runs.set(runId, Math.max(runs.get(runId) ?? 0, pagesOf(batch)));
+  for (const { runId, batch } of group) {
+    runs.set(runId, Math.max(runs.get(runId) ?? 0, pagesOf(batch)));
+  }
   let pages = 0;
   for (const its of runs.values()) pages += its;
   return pages;

@@ -1,4 +1,7 @@
-/** The runs that the store keeps in memory: counters of runs that were read, rings of runs being written; both bounded. */
+/**
+ * The runs that the store keeps in memory: counters of runs that were read, rings of runs being
+ * written; both bounded.
+ */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { StoredEpisode, StoredWorkerEvent } from "../../gen/records/record_types.ts";
@@ -70,7 +73,9 @@ export class RunStates {
   /** The memory of a run that is being written. */
   live(state: RunState): LiveState {
     if (state.live !== undefined) return state.live;
-    const rewards = allRows(this.#recentRewards, state.runKey).map((row) => row[0] === null ? NaN : row[0] as number);
+    const rewards = allRows(this.#recentRewards, state.runKey).map((row) =>
+      row[0] === null ? NaN : row[0] as number
+    );
     const { ringSize = STANDARD_BOUNDS.ringSteps, episodeRing = 1024 } = this.#limits;
     const ringBytes = this.#mostBytes / 8;
     state.live = {
@@ -80,8 +85,16 @@ export class RunStates {
       unsealed: [],
       recentRewards: rewards.reverse(),
       steps: new StepRing(ringSize, ringBytes),
-      episodes: new RowRing<StoredEpisode>(episodeRing, ringBytes / 4, (row) => row.metadataJson.length),
-      events: new RowRing<StoredWorkerEvent>(EVENT_RING, ringBytes / 4, (row) => row.dataJson.length),
+      episodes: new RowRing<StoredEpisode>(
+        episodeRing,
+        ringBytes / 4,
+        (row) => row.metadataJson.length,
+      ),
+      events: new RowRing<StoredWorkerEvent>(
+        EVENT_RING,
+        ringBytes / 4,
+        (row) => row.dataJson.length,
+      ),
       touchedAt: 0,
     };
     return state.live;
@@ -102,7 +115,10 @@ export class RunStates {
     this.#states.delete(runId);
   }
 
-  /** Drops the rings of idle runs; beyond the bound for all, also those of the least recently written. */
+  /**
+   * Drops the rings of idle runs; beyond the bound for all, also those of the least recently
+   * written.
+   */
   sweep(now: number): void {
     if (Math.abs(now - this.#sweptAt) < SWEEP_MS && this.#ringBytes <= this.#mostBytes) return;
     this.#sweptAt = now;

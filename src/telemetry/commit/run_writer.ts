@@ -40,14 +40,25 @@ import {
 const WIDE_ROW = 1024;
 const WIDE_BATCH = 1024 * 1024;
 
-const STORABLE = { integer: storableInteger, real: storableReal, text: storableText, time: storableTime };
+const STORABLE = {
+  integer: storableInteger,
+  real: storableReal,
+  text: storableText,
+  time: storableTime,
+};
 /** Event kinds whose numbers are no metrics. */
 const NO_CURVES = new Set([
   ...["text", "histogram", "artifact", "journal_lost", "records_refused"],
   ...["source_observed", "source_problem", "not_read", "trial", "progress"],
 ]);
 /** Event kinds about files. */
-const OF_THE_SOURCE = new Set(["source_observed", "source_problem", "not_read", "artifact", "checkpoint_saved"]);
+const OF_THE_SOURCE = new Set([
+  "source_observed",
+  "source_problem",
+  "not_read",
+  "artifact",
+  "checkpoint_saved",
+]);
 const NO_REWARD = "store: episode without a reward";
 const TOO_MANY_PARAMETERS = `parameters: more than ${MAX_PARAMETERS} of one source are not stored`;
 const CLAMPED = "store: value could not be stored as it was and was replaced";
@@ -135,7 +146,12 @@ export class RunWriter {
   }
 
   /** Stores points without a record, at the run's newest step. */
-  sample(runId: string, attempt: number, state: RunState, points: Parameters<SeriesWriter["points"]>[1]): void {
+  sample(
+    runId: string,
+    attempt: number,
+    state: RunState,
+    points: Parameters<SeriesWriter["points"]>[1],
+  ): void {
     this.#ofNoRecord(runId, attempt, state);
     this.#parts.seriesWriter.from(attempt, OWN_LABEL);
     this.#parts.seriesWriter.points(state, points, `${Math.floor(this.#parts.now())}000000`);
@@ -154,7 +170,13 @@ export class RunWriter {
     const { heads: { steps, events } } = state;
     this.#parts.states.live(state).touchedAt = this.#parts.now();
     this.#written.push({
-      ...{ runId, attempt, state, firstStep: steps + 1, steps: { n: 0, bytes: 0, columns: undefined } },
+      ...{
+        runId,
+        attempt,
+        state,
+        firstStep: steps + 1,
+        steps: { n: 0, bytes: 0, columns: undefined },
+      },
       ...{ episodes: [], events: [], lastEvent: events },
     });
   }
@@ -168,7 +190,13 @@ export class RunWriter {
     const state = this.#parts.states.getOrCreate(runId);
     const firstStep = state.heads.steps + 1;
     const written: Written = {
-      ...{ runId, attempt, state, firstStep, lastEvent: state.heads.events + delivery.events.length },
+      ...{
+        runId,
+        attempt,
+        state,
+        firstStep,
+        lastEvent: state.heads.events + delivery.events.length,
+      },
       ...{ steps: { n: 0, bytes: 0, columns: undefined }, episodes: [], events: [] },
     };
     this.#written.push(written);
@@ -179,7 +207,9 @@ export class RunWriter {
       if (!this.#parts.rows.advance(state.runKey, attempt, from, to)) throw new StalePosition();
       state.positions.set(attempt, to);
     }
-    if (delivery.source !== undefined) this.#parts.cursors.put(state.runKey, attempt, delivery.source);
+    if (delivery.source !== undefined) {
+      this.#parts.cursors.put(state.runKey, attempt, delivery.source);
+    }
     this.#parts.seriesWriter.from(attempt, delivery.label);
     state.attempt = Math.max(state.attempt, attempt);
     state.otherLines += storableInteger(delivery.otherLines);
@@ -188,11 +218,19 @@ export class RunWriter {
       addViolation(state, storableText(kind), storableInteger(delivery.violations[kind]));
     }
 
-    if (delivery.steps.n > 0) written.steps = this.#storeSteps(state, attempt, delivery.steps, arrivalNs);
-    written.episodes = delivery.episodes.map((record) => this.#storeEpisode(state, attempt, record, arrivalNs));
-    written.events = delivery.events.map((record) => this.#storeEvent(state, attempt, record, arrivalNs));
+    if (delivery.steps.n > 0) {
+      written.steps = this.#storeSteps(state, attempt, delivery.steps, arrivalNs);
+    }
+    written.episodes = delivery.episodes.map((record) =>
+      this.#storeEpisode(state, attempt, record, arrivalNs)
+    );
+    written.events = delivery.events.map((record) =>
+      this.#storeEvent(state, attempt, record, arrivalNs)
+    );
     if (written.episodes.length > 0) state.meanReward100 = meanOfFinite(live.recentRewards);
-    if (written.steps.n + written.episodes.length + written.events.length > 0) state.lastRecordAt = now;
+    if (written.steps.n + written.episodes.length + written.events.length > 0) {
+      state.lastRecordAt = now;
+    }
     return written;
   }
 
@@ -206,7 +244,12 @@ export class RunWriter {
     return this.write({ ...delivery, steps: { n: 0 }, episodes: [], events: events.filter(stays) });
   }
 
-  #storeSteps(state: RunState, attempt: number, steps: IngestBatch["steps"], arrivalNs: string): StoredSteps {
+  #storeSteps(
+    state: RunState,
+    attempt: number,
+    steps: IngestBatch["steps"],
+    arrivalNs: string,
+  ): StoredSteps {
     const first = state.heads.steps + 1;
     if ("block" in steps && this.#parts.steps.sealRows(state, first)) {
       const { n, block, labels, clamped, curve, infoJson } = steps;
@@ -214,7 +257,10 @@ export class RunWriter {
       const source = this.#parts.rows.sourceKey(state, agentId, workerId, policyLabel, backend);
       const whole = placed(steps, { first, attempt, source, arrivalNs });
       this.#parts.steps.put(state, whole);
-      this.#parts.seriesWriter.steps(state, first, { ...curve, tsNs: (i) => curve.tsNs(i) || arrivalNs }, infoJson);
+      this.#parts.seriesWriter.steps(state, first, {
+        ...curve,
+        tsNs: (i) => curve.tsNs(i) || arrivalNs,
+      }, infoJson);
       this.#counted(state, n, block.raw, clamped);
       return { n, bytes: whole.hot.length + whole.body.length, columns: undefined };
     }
@@ -243,7 +289,12 @@ export class RunWriter {
     this.#parts.rows.save(state);
   }
 
-  #storeEpisode(state: RunState, attempt: number, record: EpisodeRecord, arrivalNs: string): StoredEpisode {
+  #storeEpisode(
+    state: RunState,
+    attempt: number,
+    record: EpisodeRecord,
+    arrivalNs: string,
+  ): StoredEpisode {
     const stored = storedEpisode(STORABLE, record, ++state.heads.episodes, attempt, arrivalNs);
     if (episodeChanged(record, stored)) addViolation(state, CLAMPED, 1);
     if (Number.isNaN(stored.totalReward)) addViolation(state, NO_REWARD, 1);
@@ -257,13 +308,23 @@ export class RunWriter {
     return stored;
   }
 
-  #storeEvent(state: RunState, attempt: number, record: WorkerEventRecord, arrivalNs: string): StoredWorkerEvent {
+  #storeEvent(
+    state: RunState,
+    attempt: number,
+    record: WorkerEventRecord,
+    arrivalNs: string,
+  ): StoredWorkerEvent {
     const stored = storedWorkerEvent(STORABLE, record, ++state.heads.events, attempt, arrivalNs);
     countNotRead(state, stored);
     this.#eventWriter.add(...workerEventRow(state.runKey, stored));
     // The numbers of these are no metrics.
     if (stored.kind === PARAMETERS_EVENT) {
-      const leftOut = this.#parts.parameters.store(state.runKey, attempt, stored.seq, stored.dataJson);
+      const leftOut = this.#parts.parameters.store(
+        state.runKey,
+        attempt,
+        stored.seq,
+        stored.dataJson,
+      );
       addViolation(state, TOO_MANY_PARAMETERS, leftOut);
     } else if (!NO_CURVES.has(stored.kind)) {
       this.#parts.seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
@@ -274,10 +335,19 @@ export class RunWriter {
   /** One source key per step, or one for all. */
   #sources(state: RunState, steps: ReturnType<typeof cleanSteps>): number[] | number {
     const { agentId, workerId, policyLabel, backend } = steps;
-    const at = (column: string[] | string, i: number) => typeof column === "string" ? column : column[i]!;
+    const at = (column: string[] | string, i: number) =>
+      typeof column === "string" ? column : column[i]!;
     const key = (i: number) =>
-      this.#parts.rows.sourceKey(state, at(agentId, i), at(workerId, i), at(policyLabel, i), at(backend, i));
-    if ([agentId, workerId, policyLabel, backend].every((column) => typeof column === "string")) return key(0);
+      this.#parts.rows.sourceKey(
+        state,
+        at(agentId, i),
+        at(workerId, i),
+        at(policyLabel, i),
+        at(backend, i),
+      );
+    if ([agentId, workerId, policyLabel, backend].every((column) => typeof column === "string")) {
+      return key(0);
+    }
     return Array.from({ length: steps.n }, (_, i) => key(i));
   }
 }

@@ -52,8 +52,9 @@ export class Sealing {
   }
 
   /**
-   * Moves waiting rows into blocks, in the background: those of silent runs and of databases older than blocks; and merges
-   * small blocks. It may be interrupted at any time; the next call continues.
+   * Moves waiting rows into blocks, in the background: those of silent runs and of databases older
+   * than blocks; and merges small blocks. It may be interrupted at any time; the next call
+   * continues.
    */
   async sealWaiting(): Promise<void> {
     if (this.#sealing || this.#closed) return;
@@ -88,25 +89,34 @@ export class Sealing {
         await yieldToOthers();
       }
     } catch (error) {
-      // The next write or read reports a full disk or a damaged page; the rows can wait, and other runs are not affected.
-      if (!(error instanceof MosaicError) && machineTrouble(error, this.#parts.path) === undefined) throw error;
+      // The next write or read reports a full disk or a damaged page; the rows can wait, and other
+      // runs are not affected.
+      if (
+        !(error instanceof MosaicError) && machineTrouble(error, this.#parts.path) === undefined
+      ) throw error;
     }
     return sealed;
   }
 
-  /** Merges the newest small blocks before a seq. @returns the seq before which there may be more */
+  /**
+   * Merges the newest small blocks before a seq. @returns the seq before which there may be more
+   */
   #mergeBlocks(runId: string, before: number): number | undefined {
     const state = this.#parts.states.get(runId);
     if (state === undefined) return undefined;
     // The newest blocks of a run that is being written will be merged with its next batches.
-    const end = isSilent(state, this.#parts.now()) ? before : Math.min(before, state.sealed - state.small.steps + 1);
+    const end = isSilent(state, this.#parts.now())
+      ? before
+      : Math.min(before, state.sealed - state.small.steps + 1);
     const firsts = this.#parts.blocks.smallOnes(state.runKey, end);
     if (firsts.length < 2) return undefined;
     let merged: boolean;
     try {
       merged = this.#parts.transaction(() => this.#parts.blocks.merge(state.runKey, firsts));
     } catch (error) {
-      if (error instanceof MosaicError || machineTrouble(error, this.#parts.path) !== undefined) throw error;
+      if (error instanceof MosaicError || machineTrouble(error, this.#parts.path) !== undefined) {
+        throw error;
+      }
       // One is damaged: readers report it, and the others can stay unmerged.
       return undefined;
     }
@@ -132,7 +142,9 @@ export class Sealing {
   #sealChunk(runId: string): number {
     const state = this.#parts.states.get(runId);
     if (state === undefined) return 0;
-    if (!isSilent(state, this.#parts.now()) && state.heads.steps - state.sealed <= MOST_WAITING) return 0;
+    if (!isSilent(state, this.#parts.now()) && state.heads.steps - state.sealed <= MOST_WAITING) {
+      return 0;
+    }
     const tail = this.#parts.steps.tail(state, SEAL_CHUNK);
     if (tail === undefined) return 0;
     const { first, ...steps } = tail;

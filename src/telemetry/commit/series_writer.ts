@@ -1,8 +1,16 @@
-/** Rolls series up while a batch is stored: writes closed buckets and points of metrics in the batch's transaction. */
+/**
+ * Rolls series up while a batch is stored: writes closed buckets and points of metrics in the
+ * batch's transaction.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import { BulkInsert } from "../tables/bulk_insert.ts";
 import type { Curve } from "../../records/step_block.ts";
-import { MAX_POINTS_PER_EVENT, MAX_POINTS_PER_RECORD, msOf, pointsOf } from "../../records/points.ts";
+import {
+  MAX_POINTS_PER_EVENT,
+  MAX_POINTS_PER_RECORD,
+  msOf,
+  pointsOf,
+} from "../../records/points.ts";
 import { type BucketSink, openParts, SeriesHead } from "../series/rollup.ts";
 import { addViolation, type LiveSeries, type LiveState, type RunState } from "../runs/run_state.ts";
 import { rewardRank } from "../../records/progress_series.ts";
@@ -23,10 +31,16 @@ const COMPARED = 64;
 const MOST_OF_A_NAME = 4;
 
 /** Of two metrics that are rewards, the more certain one counts. */
-function reportedReward(state: RunState, { name, rewardRank: rank }: SeriesState, value: number): void {
+function reportedReward(
+  state: RunState,
+  { name, rewardRank: rank }: SeriesState,
+  value: number,
+): void {
   const { reportedReward: known } = state;
   if (!Number.isFinite(value)) return;
-  if (known === null || known.name === name || rank < rewardRank(known.name)) state.reportedReward = { name, value };
+  if (known === null || known.name === name || rank < rewardRank(known.name)) {
+    state.reportedReward = { name, value };
+  }
 }
 
 /** Whether `name` is the other one behind some directories. */
@@ -59,14 +73,40 @@ export class SeriesWriter {
     this.#summaries = summaries;
     this.#rewinds = rewinds;
     this.#buckets = new BulkInsert(db, "series_buckets", [
-      ...["run_key", "series", "level", "bucket", "min", "max", "sum", "count", "last", "ts_ms", "last_seq", "step"],
+      ...[
+        "run_key",
+        "series",
+        "level",
+        "bucket",
+        "min",
+        "max",
+        "sum",
+        "count",
+        "last",
+        "ts_ms",
+        "last_seq",
+        "step",
+      ],
     ]);
-    this.#points = new BulkInsert(db, "metrics", ["run_key", "seq", "series", "back", "step", "ts_ms", "value"]);
+    this.#points = new BulkInsert(db, "metrics", [
+      "run_key",
+      "seq",
+      "series",
+      "back",
+      "step",
+      "ts_ms",
+      "value",
+    ]);
   }
 
   /** The run's series, from their rows; the end of a metric is read with its next point. */
-  load(state: RunState): Pick<LiveState, "base" | "metrics" | "byLastPart" | "ownMetrics" | "changed" | "stepShift"> {
-    const base = BASE_SERIES.map((name, i): LiveSeries => ({ summary: new SeriesState(i + 1, name), head: undefined }));
+  load(
+    state: RunState,
+  ): Pick<LiveState, "base" | "metrics" | "byLastPart" | "ownMetrics" | "changed" | "stepShift"> {
+    const base = BASE_SERIES.map((name, i): LiveSeries => ({
+      summary: new SeriesState(i + 1, name),
+      head: undefined,
+    }));
     const metrics = new Map<string, LiveSeries>();
     for (const summary of this.#summaries.load(state.runKey)) {
       if (summary.series < FIRST_METRIC_SERIES) base[summary.series - 1]!.summary = summary;
@@ -76,8 +116,11 @@ export class SeriesWriter {
     for (const series of base) series.head = this.#headOf(state.runKey, series.summary);
     const begun = this.#rewinds.of(state.runKey, 1).at(-1);
     const byLastPart = new Map<string, SeriesState[]>();
-    for (const { summary } of metrics.values()) if (summary.copyOf === null) addByLastPart(byLastPart, summary);
-    const ownMetrics = [...metrics.values()].filter(({ summary }) => summary.label === OWN_LABEL).length;
+    for (const { summary } of metrics.values()) {
+      if (summary.copyOf === null) addByLastPart(byLastPart, summary);
+    }
+    const ownMetrics =
+      [...metrics.values()].filter(({ summary }) => summary.label === OWN_LABEL).length;
     return {
       base,
       metrics,
@@ -89,7 +132,12 @@ export class SeriesWriter {
   }
 
   /** @param first seq of the batch's first step @param infoJson their further fields, if any */
-  steps(state: RunState, first: number, { n, reward, tsNs }: Curve, infoJson: readonly string[] | undefined): void {
+  steps(
+    state: RunState,
+    first: number,
+    { n, reward, tsNs }: Curve,
+    infoJson: readonly string[] | undefined,
+  ): void {
     const { head, summary } = this.#opened(state, state.live!.base[0]!);
     const sink = this.#sink(state.runKey, 1, 0, null);
     const atMs = (i: number) => msOf(tsNs(i));
@@ -120,16 +168,25 @@ export class SeriesWriter {
   }
 
   /**
-   * The numeric fields of a record's JSON as points. @param step number of the step before it: its position is used for
-   * points whose record names none itself. While the run has no steps, the position of such a point is its index among
-   * the points of its metric and attempt, from 0, as in a file without steps.
+   * The numeric fields of a record's JSON as points. @param step number of the step before it: its
+   * position is used for points whose record names none itself. While the run has no steps, the
+   * position of such a point is its index among the points of its metric and attempt, from 0, as in
+   * a file without steps.
    */
-  record(state: RunState, json: string, step: number, tsNs: string, most = MAX_POINTS_PER_EVENT): void {
+  record(
+    state: RunState,
+    json: string,
+    step: number,
+    tsNs: string,
+    most = MAX_POINTS_PER_EVENT,
+  ): void {
     const { points, leftOut, step: named } = pointsOf(json, most);
     addViolation(state, TOO_MANY_POINTS, leftOut);
     if (named !== undefined && points.length > 0) {
       state.toldStep = Math.max(state.toldStep, named);
-      if (state.attemptStep.attempt !== this.#attempt) state.attemptStep = { attempt: this.#attempt, step: 0 };
+      if (state.attemptStep.attempt !== this.#attempt) {
+        state.attemptStep = { attempt: this.#attempt, step: 0 };
+      }
       state.attemptStep.step = Math.max(state.attemptStep.step, named);
     }
     const position = named ?? (step === 0 ? undefined : Math.max(0, step - state.live!.stepShift));
@@ -137,7 +194,11 @@ export class SeriesWriter {
   }
 
   /** Points without a record, at the run's newest step. */
-  points(state: RunState, points: readonly (readonly [name: string, value: number])[], tsNs: string): void {
+  points(
+    state: RunState,
+    points: readonly (readonly [name: string, value: number])[],
+    tsNs: string,
+  ): void {
     const step = Math.max(state.toldStep, state.heads.steps - state.live!.stepShift);
     for (const [name, value] of points) this.#point(state, name, value, step, msOf(tsNs));
   }
@@ -164,7 +225,13 @@ export class SeriesWriter {
   }
 
   /** @param named undefined: its index in the attempt */
-  #point(state: RunState, rawName: string, value: number, named: number | undefined, atMs: number): void {
+  #point(
+    state: RunState,
+    rawName: string,
+    value: number,
+    named: number | undefined,
+    atMs: number,
+  ): void {
     const live = state.live!;
     const name = rawName.isWellFormed() && !rawName.includes("\0")
       ? rawName
@@ -179,16 +246,21 @@ export class SeriesWriter {
     let metric = live.metrics.get(own);
     if (metric === undefined) {
       if (this.#label === OWN_LABEL) live.ownMetrics++;
-      else if (live.metrics.size - live.ownMetrics >= MAX_METRICS) return addViolation(state, TOO_MANY_METRICS, 1);
+      else if (live.metrics.size - live.ownMetrics >= MAX_METRICS) {
+        return addViolation(state, TOO_MANY_METRICS, 1);
+      }
       const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, own);
       live.metrics.set(own, metric = { summary, head: undefined });
       if (this.#label !== OWN_LABEL && beside === undefined) this.#compareOthers(state, summary);
     }
-    if (holder !== undefined && beside !== undefined) this.#compare(state, holder, metric.summary, true);
+    if (holder !== undefined && beside !== undefined) {
+      this.#compare(state, holder, metric.summary, true);
+    }
     const { head, summary } = this.#opened(state, metric);
     const follows = summary.points > 0 && summary.attempt > 0 && summary.attempt < this.#attempt;
     if (follows) summary.earlier = summary.points;
-    const step = named ?? summary.points - (summary.earlier ??= this.#earlier(state.runKey, summary.series));
+    const step = named ??
+      summary.points - (summary.earlier ??= this.#earlier(state.runKey, summary.series));
     if (follows) {
       const start = { attempt: this.#attempt, first: summary.points + 1, position: step };
       this.#rewinds.put(state.runKey, summary.series, start);
@@ -198,11 +270,23 @@ export class SeriesWriter {
     const seq = ++state.heads.metrics;
     const back = summary.lastSeq === 0 ? 0 : seq - summary.lastSeq;
     // SQLite has infinities, but NULL for NaN, which this column does not allow.
-    this.#points.add(state.runKey, seq, summary.series, back, step, atMs, Number.isNaN(value) ? "NaN" : value);
+    this.#points.add(
+      state.runKey,
+      seq,
+      summary.series,
+      back,
+      step,
+      atMs,
+      Number.isNaN(value) ? "NaN" : value,
+    );
     summary.add(value, step);
     summary.lastSeq = seq;
-    for (const comparison of summary.comparisons) this.#compared(state, comparison, summary, step, value);
-    if (!(summary.copyOf! > NO_COPY) && summary.rewardRank < Infinity) reportedReward(state, summary, value);
+    for (const comparison of summary.comparisons) {
+      this.#compared(state, comparison, summary, step, value);
+    }
+    if (!(summary.copyOf! > NO_COPY) && summary.rewardRank < Infinity) {
+      reportedReward(state, summary, value);
+    }
     head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq, step));
   }
 
@@ -230,8 +314,8 @@ export class SeriesWriter {
   }
 
   /**
-   * In each attempt a name belongs to the source that has it first, or to a more exact one; a source whose points were
-   * copies in an earlier attempt stays beside it.
+   * In each attempt a name belongs to the source that has it first, or to a more exact one; a
+   * source whose points were copies in an earlier attempt stays beside it.
    * @returns the name of this source's series, if it is not `holder`
    */
   #beside(metrics: ReadonlyMap<string, LiveSeries>, holder: SeriesState): string | undefined {
@@ -247,17 +331,25 @@ export class SeriesWriter {
     return known === undefined || known.label === label || known.attempt !== this.#attempt;
   }
 
-  /** Series of other sources whose names differ by what is before one of them: `loss` and `train/loss`, `a/b` and `ray/tune/a/b`. */
+  /**
+   * Series of other sources whose names differ by what is before one of them: `loss` and
+   * `train/loss`, `a/b` and `ray/tune/a/b`.
+   */
   #compareOthers(state: RunState, added: SeriesState): void {
     const alike = state.live!.byLastPart.get(lastPart(added.name)) ?? [];
     for (const known of alike) {
       const isWithin = endsWithName(known.name, added.name) || endsWithName(added.name, known.name);
-      if (isWithin && known.label !== this.#label && known.copyOf === null) this.#compare(state, known, added, false);
+      if (isWithin && known.label !== this.#label && known.copyOf === null) {
+        this.#compare(state, known, added, false);
+      }
     }
     addByLastPart(state.live!.byLastPart, added);
   }
 
-  /** Begins a comparison of two series, unless it has begun or is decided, with the points that are stored. */
+  /**
+   * Begins a comparison of two series, unless it has begun or is decided, with the points that are
+   * stored.
+   */
   #compare(state: RunState, known: SeriesState, added: SeriesState, sameName: boolean): void {
     if (added.copyOf === NO_COPY || known === added) return;
     if (added.comparisons.some(({ of }) => of.includes(known))) return;
@@ -266,8 +358,11 @@ export class SeriesWriter {
     // The series are read from the tables.
     this.#points.flush();
     this.#buckets.flush();
-    // Of two that are as exact the first is the series: with other names always the shorter, so that the runs of a sweep agree.
-    const of: Comparison["of"] = known.name.length <= added.name.length ? [known, added] : [added, known];
+    // Of two that are as exact the first is the series: with other names always the shorter, so
+    // that the runs of a sweep agree.
+    const of: Comparison["of"] = known.name.length <= added.name.length
+      ? [known, added]
+      : [added, known];
     const comparison: Comparison = { twins: new Twins(sameName), of };
     added.wasCompared = true;
     for (const summary of comparison.of) {
@@ -344,6 +439,19 @@ export class SeriesWriter {
 
   #sink(runKey: number, series: number, lastSeq: number, step: number | null): BucketSink {
     return (level, bucket, { min, max, sum, count, lastValue }, atMs) =>
-      this.#buckets.add(runKey, series, level, bucket, min, max, sum, count, lastValue, atMs, lastSeq, step);
+      this.#buckets.add(
+        runKey,
+        series,
+        level,
+        bucket,
+        min,
+        max,
+        sum,
+        count,
+        lastValue,
+        atMs,
+        lastSeq,
+        step,
+      );
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A run's steps on disk: blocks, and after them rows of earlier versions that wait to become blocks. Call the writing
- * functions inside a transaction.
+ * A run's steps on disk: blocks, and after them rows of earlier versions that wait to become
+ * blocks. Call the writing functions inside a transaction.
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { StoredStep } from "../../gen/records/record_types.ts";
@@ -12,8 +12,8 @@ import { StepWriter } from "../blocks/step_writer.ts";
 import type { CleanSteps } from "../../records/storable_steps.ts";
 
 /**
- * Small blocks are merged when they have this many steps or enough text, or are too many; a block of `direct` steps is not
- * small.
+ * Small blocks are merged when they have this many steps or enough text, or are too many; a block
+ * of `direct` steps is not small.
  */
 const BLOCKS = { steps: 1024, direct: 256 };
 const BLOCK_TEXT = 1024 * 1024;
@@ -22,8 +22,8 @@ const MOST_SMALL = 64;
 export const MOST_WAITING = 4096;
 
 /**
- * Number of steps at which small blocks are merged, and from which a block is not small. "none": all steps are rows, as in
- * earlier versions.
+ * Number of steps at which small blocks are merged, and from which a block is not small. "none":
+ * all steps are rows, as in earlier versions.
  */
 export type BlockLimits = { steps?: number; direct?: number } | "none";
 
@@ -41,7 +41,12 @@ export class StepStorage {
   }
 
   /** Steps after `since`, ascending, of about READ_BYTES. @param limit number of steps */
-  read(state: RunState, since: number, limit: number, sourceOf: (source: number) => Source): StoredStep[] {
+  read(
+    state: RunState,
+    since: number,
+    limit: number,
+    sourceOf: (source: number) => Source,
+  ): StoredStep[] {
     const { runKey, sealed, heads, wide } = state;
     const { rows, length } = this.#blocks.read(runKey, since, limit, READ_BYTES);
     const after = Math.max(since, sealed);
@@ -69,8 +74,8 @@ export class StepStorage {
   }
 
   /**
-   * Makes a block of an earlier version's waiting rows; false if the background must do it, as in a database older than
-   * blocks.
+   * Makes a block of an earlier version's waiting rows; false if the background must do it, as in a
+   * database older than blocks.
    */
   sealRows(state: RunState, first: number): boolean {
     if (this.#limits === "none") return false;
@@ -84,16 +89,28 @@ export class StepStorage {
     return true;
   }
 
-  /** Keeps steps for the block that is written with the commit; after waiting rows, they are written as rows. */
-  add(state: RunState, first: number, attempt: number, steps: CleanSteps, source: number[] | number): void {
-    if (!this.sealRows(state, first)) return this.#rows.insert(state.runKey, first, attempt, steps, source);
+  /**
+   * Keeps steps for the block that is written with the commit; after waiting rows, they are written
+   * as rows.
+   */
+  add(
+    state: RunState,
+    first: number,
+    attempt: number,
+    steps: CleanSteps,
+    source: number[] | number,
+  ): void {
+    if (!this.sealRows(state, first)) {
+      return this.#rows.insert(state.runKey, first, attempt, steps, source);
+    }
     state.live!.unsealed.push({ ...steps, attempt, source });
     state.sealed += steps.n;
   }
 
   /**
-   * Writes the transaction's steps so far as a block. Blocks of all runs follow each other in the file, so a commit writes
-   * the same few pages however many runs are in it. Small blocks are merged with it when there are enough.
+   * Writes the transaction's steps so far as a block. Blocks of all runs follow each other in the
+   * file, so a commit writes the same few pages however many runs are in it. Small blocks are
+   * merged with it when there are enough.
    * @param close the next block must not be merged with it
    */
   #writeBlock(state: RunState, close: boolean): void {
@@ -104,7 +121,11 @@ export class StepStorage {
       own.steps += n;
       own.text += textLength;
     }
-    const all = { blocks: small.blocks + 1, steps: small.steps + own.steps, text: small.text + own.text };
+    const all = {
+      blocks: small.blocks + 1,
+      steps: small.steps + own.steps,
+      text: small.text + own.text,
+    };
     const { steps: enough, direct } = { ...BLOCKS, ...this.#limits as object };
     const full = ({ steps, text }: SmallBlocks) =>
       close || own.steps >= direct || steps >= enough || text >= BLOCK_TEXT;
@@ -113,7 +134,11 @@ export class StepStorage {
     const before = join ? this.#blocks.take(runKey, first - small.steps, first - 1) : undefined;
     const parts = [...before ?? [], ...unsealed];
     if (parts.length > 0) {
-      this.#blocks.write(runKey, before === undefined ? first : first - small.steps, joinedSteps(parts));
+      this.#blocks.write(
+        runKey,
+        before === undefined ? first : first - small.steps,
+        joinedSteps(parts),
+      );
     }
     const newest = before !== undefined ? { ...all, blocks: 1 } : join ? own : all;
     state.small = full(newest) ? NO_BLOCKS : newest;

@@ -1,7 +1,7 @@
 /**
- * Removes a run's telemetry in chunks of a few milliseconds, so that the daemon can do other work. The run's id is released
- * first (its row becomes a tombstone), so a run of the same id may start at once; an interrupted deletion continues at the
- * next start.
+ * Removes a run's telemetry in chunks of a few milliseconds, so that the daemon can do other work.
+ * The run's id is released first (its row becomes a tombstone), so a run of the same id may start
+ * at once; an interrupted deletion continues at the next start.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/time/sleep.ts";
@@ -31,7 +31,9 @@ export class Deletions {
 
   /** Releases the run's id, durably: its rows will be removed by this process or the next. */
   begin(runId: string, runKey: number): void {
-    this.db.prepare("UPDATE telemetry_runs SET run_id = ?, deleting = 1 WHERE run_key = ? AND run_id = ?")
+    this.db.prepare(
+      "UPDATE telemetry_runs SET run_id = ?, deleting = 1 WHERE run_key = ? AND run_id = ?",
+    )
       .run(`deleted:${runKey}`, runKey, runId);
   }
 
@@ -68,7 +70,8 @@ export class Deletions {
         : table === "steps" && wide
         ? WIDE_ROWS_PER_CHUNK
         : ROWS_PER_CHUNK;
-      // From the end: the newest rows are nearest to the end of the file, where pages can be returned without moving others.
+      // From the end: the newest rows are nearest to the end of the file, where pages can be
+      // returned without moving others.
       const first = this.db.prepare(
         `SELECT min(seq) AS seq FROM
           (SELECT ${seqOf} AS seq FROM ${table} WHERE run_key = ? ORDER BY seq DESC LIMIT ${rows})`,
@@ -91,7 +94,9 @@ export class Deletions {
       if (buckets.run({ "1": runKey }).changes === 0) break;
       await this.#pause();
     }
-    for (const table of SMALL_TABLES) this.db.prepare(`DELETE FROM ${table} WHERE run_key = ?`).run(runKey);
+    for (const table of SMALL_TABLES) {
+      this.db.prepare(`DELETE FROM ${table} WHERE run_key = ?`).run(runKey);
+    }
     this.db.prepare("DELETE FROM telemetry_runs WHERE run_key = ?").run(runKey);
     await this.giveBack();
   }

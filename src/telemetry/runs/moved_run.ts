@@ -21,7 +21,9 @@ export function countersOf(db: DatabaseSync, runId: string): CopiedTable {
 }
 
 function withKey({ table, columns }: CopiedTable): string {
-  return `INSERT INTO ${table} (${KEY}, ${columns.join(", ")}) VALUES (?${", ?".repeat(columns.length)})`;
+  return `INSERT INTO ${table} (${KEY}, ${columns.join(", ")}) VALUES (?${
+    ", ?".repeat(columns.length)
+  })`;
 }
 
 /** @returns the run's key; undefined if it has no telemetry */
@@ -30,8 +32,16 @@ export function keyOf(db: DatabaseSync, runId: string): number | undefined {
   return row === undefined ? undefined : Number(row[KEY]);
 }
 
-/** @param to an empty database @param path of it, for messages @returns whether the run has telemetry */
-export function extractTelemetry(from: DatabaseSync, runId: string, to: DatabaseSync, path: string): boolean {
+/**
+ * @param to an empty database @param path of it, for messages @returns whether the run has
+ * telemetry
+ */
+export function extractTelemetry(
+  from: DatabaseSync,
+  runId: string,
+  to: DatabaseSync,
+  path: string,
+): boolean {
   const runKey = keyOf(from, runId);
   if (runKey === undefined) return false;
   migrate(to, path);

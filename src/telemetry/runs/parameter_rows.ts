@@ -1,11 +1,16 @@
-/** Parameters that a run's program reports while it runs: written in the transaction that stores the event. */
+/**
+ * Parameters that a run's program reports while it runs: written in the transaction that stores the
+ * event.
+ */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { parsedObject } from "../../base/text/json_text.ts";
 import { checkedRow } from "../tables/row_checksums.ts";
 import { MAX_PARAMETERS, parametersOfEvent, sourceOfAttempt } from "../../records/parameters.ts";
 import type { ReportedParameter } from "../../records/stored.ts";
 
-/** Kind of the event with parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`. */
+/**
+ * Kind of the event with parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`.
+ */
 export const PARAMETERS_EVENT = "parameters";
 
 export class ParameterRows {
@@ -24,13 +29,26 @@ export class ParameterRows {
     this.#earlier = db.prepare(
       "SELECT name, value, attempt, seq FROM parameters WHERE run_key = ? AND source = ? AND attempt < ?",
     );
-    this.#forget = db.prepare("DELETE FROM parameters WHERE run_key = ? AND source = ? AND attempt < ?");
+    this.#forget = db.prepare(
+      "DELETE FROM parameters WHERE run_key = ? AND source = ? AND attempt < ?",
+    );
     this.#remove = db.prepare(
       "DELETE FROM parameters WHERE run_key = ? AND source = ? AND (name = ? OR substr(name, 1, length(?)) = ?)",
     );
-    this.#count = db.prepare("SELECT count(*) AS n FROM parameters WHERE run_key = ? AND source = ?");
-    this.#known = db.prepare("SELECT 1 FROM parameters WHERE run_key = ? AND source = ? AND name = ?");
-    this.#row = checkedRow(db, "parameters", ["run_key", "source", "name", "value", "attempt", "seq"]);
+    this.#count = db.prepare(
+      "SELECT count(*) AS n FROM parameters WHERE run_key = ? AND source = ?",
+    );
+    this.#known = db.prepare(
+      "SELECT 1 FROM parameters WHERE run_key = ? AND source = ? AND name = ?",
+    );
+    this.#row = checkedRow(db, "parameters", [
+      "run_key",
+      "source",
+      "name",
+      "value",
+      "attempt",
+      "seq",
+    ]);
     this.#put = db.prepare(`INSERT OR REPLACE ${this.#row.insert}`);
     const columns = "p.source, p.name, p.value, p.seq";
     this.#ofRun = db.prepare(`SELECT ${columns} FROM parameters p WHERE run_key = ?`);
@@ -46,8 +64,9 @@ export class ParameterRows {
   }
 
   /**
-   * Stores an event's parameters. The first event of a source in a newer attempt replaces all parameters that the source
-   * reported in earlier ones; values that it changes stay, with the attempt in their source. @returns names beyond the bound, which are not stored
+   * Stores an event's parameters. The first event of a source in a newer attempt replaces all
+   * parameters that the source reported in earlier ones; values that it changes stay, with the
+   * attempt in their source. @returns names beyond the bound, which are not stored
    */
   store(runKey: number, attempt: number, seq: number, dataJson: string): number {
     const reported = parametersOfEvent(parsedObject(dataJson));
@@ -62,7 +81,9 @@ export class ParameterRows {
       };
       const now = values.get(name);
       if (now === undefined || now === value) continue;
-      this.#put.run(...this.#row.values(runKey, sourceOfAttempt(source, its), name, value, its, at));
+      this.#put.run(
+        ...this.#row.values(runKey, sourceOfAttempt(source, its), name, value, its, at),
+      );
     }
     this.#forget.run(runKey, source, attempt);
     for (const name of removed) this.#remove.run(runKey, source, name, `${name}.`, `${name}.`);

@@ -1,6 +1,6 @@
 /**
- * The newest rows of a run in memory, so that readers near the head do not read SQLite. A ring only contains copies of
- * committed rows: dropping it costs readers time, never data.
+ * The newest rows of a run in memory, so that readers near the head do not read SQLite. A ring only
+ * contains copies of committed rows: dropping it costs readers time, never data.
  */
 import type { StoredStep } from "../../gen/records/record_types.ts";
 import { type CleanSteps, stepAt, stepTextLength } from "../../records/storable_steps.ts";
@@ -22,7 +22,10 @@ export class StepRing {
   #rows = 0;
   #bytes = 0;
 
-  /** @param maxRows about this many are kept @param maxBytes of memory, approximately; a larger batch is not kept at all */
+  /**
+   * @param maxRows about this many are kept @param maxBytes of memory, approximately; a larger
+   * batch is not kept at all
+   */
   constructor(private readonly maxRows: number, private readonly maxBytes: number) {}
 
   get bytes(): number {
@@ -101,7 +104,9 @@ export class RowRing<T extends { seq: number }> {
       this.#bytes += ROW_BYTES + this.lengthOf(row);
     }
     // Removed several rows at a time, so that a full ring does not move its array for each row.
-    if (this.#rows.length <= this.maxRows + (this.maxRows >> 2) && this.#bytes <= this.maxBytes) return;
+    if (this.#rows.length <= this.maxRows + (this.maxRows >> 2) && this.#bytes <= this.maxBytes) {
+      return;
+    }
     let drop = Math.max(0, this.#rows.length - this.maxRows);
     for (let i = 0; i < this.#rows.length && (i < drop || this.#bytes > this.maxBytes); i++) {
       this.#bytes -= ROW_BYTES + this.lengthOf(this.#rows[i]!);

@@ -1,6 +1,7 @@
 /**
- * Estimates each run's share of the database's used pages, by its counters and the texts of a few of its rows. Counting its
- * pages would read them all; this reads some 30 rows per run, whatever its length.
+ * Estimates each run's share of the database's used pages, by its counters and the texts of a few
+ * of its rows. Counting its pages would read them all; this reads some 30 rows per run, whatever
+ * its length.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { textColumns } from "../../records/record_fields.ts";
@@ -26,19 +27,26 @@ const KINDS = [
 ] as const;
 
 /**
- * Bytes by run id; their sum is `usedBytes`, without runs that are being deleted. Yields to other work, so the numbers of
- * runs that are being written belong to slightly different moments.
+ * Bytes by run id; their sum is `usedBytes`, without runs that are being deleted. Yields to other
+ * work, so the numbers of runs that are being written belong to slightly different moments.
  */
-export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Promise<Map<string, number>> {
+export async function bytesOfRuns(
+  db: DatabaseSync,
+  usedBytes: () => number,
+): Promise<Map<string, number>> {
   const rows = allRows(prepareArrays(
     db,
-    `SELECT run_id, deleting, run_key, ${KINDS.map(({ counter }) => counter).join(", ")} FROM telemetry_runs`,
+    `SELECT run_id, deleting, run_key, ${
+      KINDS.map(({ counter }) => counter).join(", ")
+    } FROM telemetry_runs`,
   ));
   const measures = KINDS.map(({ table, texts }): StatementSync | undefined =>
     texts.length === 0 ? undefined : prepareArrays(
       db,
       // octet_length reads no text.
-      `SELECT avg(${texts.map((text) => `ifnull(octet_length(${text}), 0)`).join(" + ")}) FROM ${table}
+      `SELECT avg(${
+        texts.map((text) => `ifnull(octet_length(${text}), 0)`).join(" + ")
+      }) FROM ${table}
         WHERE run_key = ? AND seq IN (${new Array(SAMPLES).fill("?").join(",")})`,
     )
   );
@@ -64,7 +72,8 @@ export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Pr
       const count = counts[k] as number;
       if (count === 0) continue;
       const [bytes, sealed] = table === "steps" ? blocksOf(runKey as number, count) : [0, 0];
-      const measured = measures[k] && allRows(measures[k], runKey as number, ...evenly(sealed, count));
+      const measured = measures[k] &&
+        allRows(measures[k], runKey as number, ...evenly(sealed, count));
       weight += bytes + (count - sealed) * (rowBytes + ((measured?.[0]?.[0] ?? 0) as number));
     }
     weights.push(weight);
@@ -81,5 +90,8 @@ export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Pr
 
 /** Some of the seqs after `after`, up to `last`. */
 function evenly(after: number, last: number): number[] {
-  return Array.from({ length: SAMPLES }, (_, i) => after + 1 + Math.floor((last - after - 1) * i / (SAMPLES - 1)));
+  return Array.from(
+    { length: SAMPLES },
+    (_, i) => after + 1 + Math.floor((last - after - 1) * i / (SAMPLES - 1)),
+  );
 }

@@ -1,9 +1,18 @@
-/** What the store keeps in memory for a run: its counters, and, while it is being written, the ends of its series. */
+/**
+ * What the store keeps in memory for a run: its counters, and, while it is being written, the ends
+ * of its series.
+ */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { TelemetryKind } from "../../records/record_fields.ts";
 import type { StoredEpisode, StoredWorkerEvent } from "../../gen/records/record_types.ts";
 import type { ReportedReward, RunTelemetry } from "../../records/stored.ts";
-import { allRows, NO_SOURCE, prepareArrays, type Source, SOURCE_SELECT } from "../tables/row_reader.ts";
+import {
+  allRows,
+  NO_SOURCE,
+  prepareArrays,
+  type Source,
+  SOURCE_SELECT,
+} from "../tables/row_reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "../series/rollup.ts";
 import type { BlockSteps } from "../../records/step_block.ts";
@@ -66,7 +75,10 @@ export interface RunState {
   lastRecordAt: number | null;
   /** The highest step of a metric. */
   toldStep: number;
-  /** The highest step of a metric of the newest attempt since the store was opened, and that attempt. */
+  /**
+   * The highest step of a metric of the newest attempt since the store was opened, and that
+   * attempt.
+   */
   attemptStep: { attempt: number; step: number };
   reportedReward: ReportedReward | null;
   wide: boolean;
@@ -89,7 +101,9 @@ const MAX_SOURCES = 4096;
 export function addViolation(state: RunState, kind: string, count: number): void {
   if (!(count > 0)) return;
   const known = Object.hasOwn(state.violations, kind);
-  const name = known || Object.keys(state.violations).length < MAX_VIOLATION_KINDS ? kind.slice(0, 200) : "other";
+  const name = known || Object.keys(state.violations).length < MAX_VIOLATION_KINDS
+    ? kind.slice(0, 200)
+    : "other";
   state.violations[name] = (state.violations[name] ?? 0) + count;
 }
 
@@ -111,7 +125,10 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
   };
 }
 
-/** @throws MosaicError `unavailable` if it is damaged: with a wrong position records would be lost or stored twice */
+/**
+ * @throws MosaicError `unavailable` if it is damaged: with a wrong position records would be lost
+ * or stored twice
+ */
 export function positionOf({ positions }: RunState, runId: string, attempt: number): number {
   const position = positions.get(attempt) ?? 0;
   if (!Number.isNaN(position)) return position;
@@ -129,7 +146,16 @@ type Row = Record<string, number | string | null>;
 
 /** The columns that `save` writes. */
 const SAVED = [
-  ...["attempt", "steps", "episodes", "events", "metrics", "other_lines", "malformed_lines", "violations"],
+  ...[
+    "attempt",
+    "steps",
+    "episodes",
+    "events",
+    "metrics",
+    "other_lines",
+    "malformed_lines",
+    "violations",
+  ],
   ...["mean_reward_100", "last_record_ms", "told_step", "told_reward", "told_reward_name", "wide"],
 ];
 
@@ -140,11 +166,15 @@ function recount(): string {
   const least = (tables: string[]) =>
     `ifnull((SELECT min(seq) FROM (${
       tables.map((t) =>
-        `SELECT min(${t === "step_blocks" ? "first_seq" : "seq"}) AS seq FROM ${t} t WHERE t.run_key = r.run_key`
+        `SELECT min(${
+          t === "step_blocks" ? "first_seq" : "seq"
+        }) AS seq FROM ${t} t WHERE t.run_key = r.run_key`
       )
         .join(" UNION ALL ")
     })), 1)`;
-  const attempts = ["journal_positions", "steps", "episodes", "worker_events"].map((table) => most("attempt", table));
+  const attempts = ["journal_positions", "steps", "episodes", "worker_events"].map((table) =>
+    most("attempt", table)
+  );
   return `UPDATE telemetry_runs AS r SET attempt = max(${attempts.join(", ")}),
     steps = max(${most("seq", "steps")}, ${most("first_seq + n - 1", "step_blocks")}),
     episodes = ${most("seq", "episodes")}, events = ${most("seq", "worker_events")}, metrics = ${
@@ -183,10 +213,15 @@ export class RunRows {
     private readonly damaged: (message: string) => void,
   ) {
     this.#load = db.prepare("SELECT * FROM telemetry_runs WHERE run_id = ?");
-    this.#positions = prepareArrays(db, "SELECT attempt, position, crc FROM journal_positions WHERE run_key = ?");
+    this.#positions = prepareArrays(
+      db,
+      "SELECT attempt, position, crc FROM journal_positions WHERE run_key = ?",
+    );
     this.#insert = db.prepare("INSERT INTO telemetry_runs (run_id) VALUES (?)");
     this.#save = db.prepare(
-      `UPDATE telemetry_runs SET ${SAVED.map((name) => `${name} = ?, `).join("")}crc = ? WHERE run_key = ?`,
+      `UPDATE telemetry_runs SET ${
+        SAVED.map((name) => `${name} = ?, `).join("")
+      }crc = ? WHERE run_key = ?`,
     );
     this.#savedSum = rowChecksum(db, "telemetry_runs", SAVED);
     this.#recount = db.prepare(recount());
@@ -211,7 +246,9 @@ export class RunRows {
   load(runId: string): RunState | undefined {
     const row = this.#load.get(runId) as Row | undefined;
     if (row === undefined) return undefined;
-    if (intact(this.#savedSum, SAVED.map((name) => row[name]!), row[CRC_COLUMN])) return this.#stateOf(row);
+    if (intact(this.#savedSum, SAVED.map((name) => row[name]!), row[CRC_COLUMN])) {
+      return this.#stateOf(row);
+    }
     this.#recount.run(runId);
     const counted = this.#stateOf(this.#load.get(runId) as Row);
     this.save(counted);
@@ -257,10 +294,20 @@ export class RunRows {
 
   #positionsOf(runKey: number, runId: string): Map<number, number> {
     const positions = new Map<number, number>();
-    for (const [attempt, position, crc] of allRows(this.#positions, runKey) as [number, number, number | null][]) {
+    for (
+      const [attempt, position, crc] of allRows(this.#positions, runKey) as [
+        number,
+        number,
+        number | null,
+      ][]
+    ) {
       const isIntact = intact(this.#positionSum, [attempt, position], crc);
       positions.set(attempt, isIntact ? position : NaN);
-      if (!isIntact) this.damaged(`the stored position of the log of attempt ${attempt} of run ${runId} is damaged`);
+      if (!isIntact) {
+        this.damaged(
+          `the stored position of the log of attempt ${attempt} of run ${runId} is damaged`,
+        );
+      }
     }
     return positions;
   }
@@ -295,14 +342,16 @@ export class RunRows {
 
   /** Moves the journal position; false if the stored one is not `from`. */
   advance(runKey: number, attempt: number, from: number, to: number): boolean {
-    return this.#advance.run(runKey, attempt, to, this.#positionSum([attempt, to], 0), from).changes === 1;
+    return this.#advance.run(runKey, attempt, to, this.#positionSum([attempt, to], 0), from)
+      .changes === 1;
   }
 
   sourceOf(state: RunState, source: number): Source {
     if (source === 0) return NO_SOURCE;
     let found = state.sourceNames.get(source);
     if (found === undefined) {
-      found = (this.#source.get(state.runKey, source) as unknown as Source | undefined) ?? NO_SOURCE;
+      found = (this.#source.get(state.runKey, source) as unknown as Source | undefined) ??
+        NO_SOURCE;
       if (state.sourceNames.size >= MAX_SOURCES) state.sourceNames.clear();
       state.sourceNames.set(source, found);
     }
@@ -316,8 +365,17 @@ export class RunRows {
     return { sources, nextSource: ((rows[0]?.[0] ?? 0) as number) + 1 };
   }
 
-  /** Key of the four texts, created if it is new. (A forgotten one may get a second key: nothing relies on it.) */
-  sourceKey(state: RunState, agentId: string, workerId: string, policyLabel: string, backend: string): number {
+  /**
+   * Key of the four texts, created if it is new. (A forgotten one may get a second key: nothing
+   * relies on it.)
+   */
+  sourceKey(
+    state: RunState,
+    agentId: string,
+    workerId: string,
+    policyLabel: string,
+    backend: string,
+  ): number {
     if (agentId === "" && workerId === "" && policyLabel === "" && backend === "") return 0;
     const live = state.live!;
     const text = `${agentId}\0${workerId}\0${policyLabel}\0${backend}`;

@@ -2,8 +2,8 @@
 import { natural } from "../../base/text/natural_order.ts";
 
 /**
- * "": no groups; "name": the name without its seed; "parameters": all but the seed; "tags"; else a parameter's name after
- * "parameter:".
+ * "": no groups; "name": the name without its seed; "parameters": all but the seed; "tags"; else a
+ * parameter's name after "parameter:".
  */
 export type GroupBy = string;
 export interface Groupable {
@@ -20,19 +20,30 @@ export const isSeed = (name: string): boolean => SEED.test(name);
 /** At the end of a name, unless it is part of a number such as `0.003`, `.99` or `1e-3`. */
 const SEED_AT_END = /(?:[_ ]|(?<!\de)-|(?<=[a-z])\.)+s?\d+$/i;
 
-/** `ppo-cartpole-seed3`, `ppo_s3` and `ppo-3` are `ppo…`; `CartPole-v1`, `lr0.003` and `lr1e-3` stay. */
+/**
+ * `ppo-cartpole-seed3`, `ppo_s3` and `ppo-3` are `ppo…`; `CartPole-v1`, `lr0.003` and `lr1e-3`
+ * stay.
+ */
 export function withoutSeed(name: string): string {
-  const without = name.replace(/[-_. ]*(?:\bseed|(?<=[-_. ])seed)[-_=. ]*\d+/i, "").replace(SEED_AT_END, "");
+  const without = name.replace(/[-_. ]*(?:\bseed|(?<=[-_. ])seed)[-_=. ]*\d+/i, "").replace(
+    SEED_AT_END,
+    "",
+  );
   return without === "" ? name : without;
 }
 
 const text = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 
-/** The group of each run, by its label; with "parameters" the label contains those that differ between runs. */
+/**
+ * The group of each run, by its label; with "parameters" the label contains those that differ
+ * between runs.
+ */
 export function groupsOf(runs: readonly Groupable[], by: GroupBy): string[] {
   if (by === "name") return runs.map(({ name }) => withoutSeed(name));
   if (by === "tags") return runs.map(({ tags }) => [...tags].sort().join(", ") || "no tag");
-  const values = runs.map(({ parameters = [] }) => new Map(parameters.map(({ name, value }) => [name, text(value)])));
+  const values = runs.map(({ parameters = [] }) =>
+    new Map(parameters.map(({ name, value }) => [name, text(value)]))
+  );
   const names = by.startsWith("parameter:")
     ? [by.slice("parameter:".length)]
     : [...new Set(values.flatMap((v) => [...v.keys()]))].filter((n) => !isSeed(n)).sort(natural);
@@ -42,14 +53,19 @@ export function groupsOf(runs: readonly Groupable[], by: GroupBy): string[] {
 }
 
 /**
- * Order of groups by their labels: parameter values by size, `lr=0.001` before `lr=0.01` and `lr=3e-2`; everything else as
- * names.
+ * Order of groups by their labels: parameter values by size, `lr=0.001` before `lr=0.01` and
+ * `lr=3e-2`; everything else as names.
  */
 export function groupOrder(a: string, b: string): number {
-  const [x, y] = [a, b].map((label) => label.split(", ").map((part) => part.slice(part.indexOf("=") + 1)));
+  const [x, y] = [a, b].map((label) =>
+    label.split(", ").map((part) => part.slice(part.indexOf("=") + 1))
+  );
   for (let i = 0; i < Math.min(x!.length, y!.length); i++) {
     const [u, v] = [x![i]!, y![i]!];
-    const [m, n] = [u, v].map((text) => text.trim() === "" ? NaN : Number(text)) as [number, number];
+    const [m, n] = [u, v].map((text) => text.trim() === "" ? NaN : Number(text)) as [
+      number,
+      number,
+    ];
     // Numbers come before other values.
     const order = Number.isNaN(m) !== Number.isNaN(n)
       ? Number(Number.isNaN(m)) - Number(Number.isNaN(n))
@@ -81,7 +97,10 @@ const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.2
   2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
 const RESAMPLES = 200;
 
-/** Computed from differences to the first value: the mean of equal values is then exact, and their deviation 0. */
+/**
+ * Computed from differences to the first value: the mean of equal values is then exact, and their
+ * deviation 0.
+ */
 const mean = (values: readonly number[]) => {
   const first = values[0]!;
   return first + values.reduce((sum, v) => sum + (v - first), 0) / values.length;
@@ -94,8 +113,8 @@ interface Weights {
 }
 
 /**
- * Weights for the mean of the middle half; values partly in it count in part. @param times how often the value of each rank
- * occurs; `n` in total
+ * Weights for the mean of the middle half; values partly in it count in part. @param times how
+ * often the value of each rank occurs; `n` in total
  */
 function interquartileWeights(times: ArrayLike<number>, n: number): Weights {
   let below = 0;
@@ -113,7 +132,9 @@ function interquartileWeights(times: ArrayLike<number>, n: number): Weights {
 export function spreadOf(values: readonly number[], band: Band): Spread {
   const n = values.length;
   const middle = mean(values);
-  if (band === "minmax" || n === 1) return { middle, low: Math.min(...values), high: Math.max(...values) };
+  if (band === "minmax" || n === 1) {
+    return { middle, low: Math.min(...values), high: Math.max(...values) };
+  }
   if (band === "iqm") return bootstrapped(values);
   const sd = Math.sqrt(values.reduce((sum, v) => sum + (v - middle) ** 2, 0) / (n - 1));
   const half = band === "sd" ? sd : (T95[n - 2] ?? 1.96) * sd / Math.sqrt(n);
@@ -145,9 +166,9 @@ interface Resamples {
 const resamplesByCount = new Map<number, Resamples>();
 
 /**
- * The resamples of n values, as weights by rank. They do not depend on the values: a chart of 1000 runs computes them once,
- * not for each place, and sorts only the values. They are always the same, so that a chart that is drawn again does not
- * flicker.
+ * The resamples of n values, as weights by rank. They do not depend on the values: a chart of 1000
+ * runs computes them once, not for each place, and sorts only the values. They are always the same,
+ * so that a chart that is drawn again does not flicker.
  */
 function resamplesOf(n: number): Resamples {
   let found = resamplesByCount.get(n);
@@ -215,15 +236,21 @@ function valuesAt(lines: ReturnType<typeof linesOf>, at: number): number[] {
 }
 
 /** Where the combined curve ends: its middle there, of the runs that are that long. */
-export function lastTogether(curves: readonly Curve[], band: Band): { middle: number; count: number } | undefined {
+export function lastTogether(
+  curves: readonly Curve[],
+  band: Band,
+): { middle: number; count: number } | undefined {
   const lines = linesOf(curves);
   const values = valuesAt(lines, Math.max(...lines.map((l) => l.to)));
-  return values.length === 0 ? undefined : { middle: spreadOf(values, band).middle, count: values.length };
+  return values.length === 0
+    ? undefined
+    : { middle: spreadOf(values, band).middle, count: values.length };
 }
 
 /**
- * Combines several curves into one, at places spread evenly over all of them. A curve counts between its first and its last
- * point, interpolated linearly; next to a point without a value it has none.
+ * Combines several curves into one, at places spread evenly over all of them. A curve counts
+ * between its first and its last point, interpolated linearly; next to a point without a value it
+ * has none.
  */
 export function together(curves: readonly Curve[], band: Band): GroupCurve {
   const lines = linesOf(curves);

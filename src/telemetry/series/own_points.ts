@@ -1,7 +1,7 @@
 /**
- * The parts of a run's series that none of its logs contains, for rebuilding its telemetry from the logs: where attempts
- * begin in the series that every run has, and points without a record (what the run used of its host). Damaged rows are
- * omitted.
+ * The parts of a run's series that none of its logs contains, for rebuilding its telemetry from the
+ * logs: where attempts begin in the series that every run has, and points without a record (what
+ * the run used of its host). Damaged rows are omitted.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { allRows, prepareArrays } from "../tables/row_reader.ts";
@@ -34,14 +34,21 @@ export class OwnPoints {
 
   constructor(db: DatabaseSync, rewinds: Rewinds) {
     this.#rewinds = rewinds;
-    this.#series = prepareArrays(db, "SELECT series, name, attempt FROM series WHERE run_key = ? AND label = ?");
+    this.#series = prepareArrays(
+      db,
+      "SELECT series, name, attempt FROM series WHERE run_key = ? AND label = ?",
+    );
     this.#points = prepareArrays(
       db,
-      `SELECT ${COLUMNS.join(", ")}, crc FROM metrics WHERE run_key = ? AND seq > ? ORDER BY seq LIMIT ${ROWS_AT_ONCE}`,
+      `SELECT ${
+        COLUMNS.join(", ")
+      }, crc FROM metrics WHERE run_key = ? AND seq > ? ORDER BY seq LIMIT ${ROWS_AT_ONCE}`,
     );
     this.#starts = prepareArrays(
       db,
-      `SELECT ${START_COLUMNS.join(", ")}, crc FROM series_starts WHERE run_key = ? AND series <= ? AND attempt = ?`,
+      `SELECT ${
+        START_COLUMNS.join(", ")
+      }, crc FROM series_starts WHERE run_key = ? AND series <= ? AND attempt = ?`,
     );
     this.#pointSum = rowChecksum(db, "metrics", COLUMNS);
     this.#startSum = rowChecksum(db, "series_starts", START_COLUMNS);
@@ -49,10 +56,12 @@ export class OwnPoints {
 
   /** Where an attempt begins in the series that every run has. */
   starts(runKey: number, attempt: number): (Start & { series: number })[] {
-    return whole(allRows(this.#starts, runKey, BASE_SERIES.length, attempt), this.#startSum).map((row) => {
-      const [series, attempt, first, position] = row as number[];
-      return { series: series!, attempt: attempt!, first: first!, position: position! };
-    });
+    return whole(allRows(this.#starts, runKey, BASE_SERIES.length, attempt), this.#startSum).map(
+      (row) => {
+        const [series, attempt, first, position] = row as number[];
+        return { series: series!, attempt: attempt!, first: first!, position: position! };
+      },
+    );
   }
 
   /** The points without a record, in the order of their storage, some at a time. */
@@ -75,7 +84,13 @@ export class OwnPoints {
         if (own === undefined || whole([row], this.#pointSum).length === 0) return [];
         const attempt = own.starts.findLast(({ first }) => first <= number)?.attempt ?? own.first;
         const [, , , step, atMs, value] = row;
-        return [{ attempt, name: own.name, value: Number(value), step: Number(step ?? 0), atMs: Number(atMs) }];
+        return [{
+          attempt,
+          name: own.name,
+          value: Number(value),
+          step: Number(step ?? 0),
+          atMs: Number(atMs),
+        }];
       });
     }
   }

@@ -1,7 +1,8 @@
 /**
- * Where the attempts of a run begin in its series. An attempt that resumes from a checkpoint writes positions again that
- * earlier attempts had written: those points are overwritten. They stay stored, and each reader chooses. A position is the
- * worker's step for metrics, and the number of the step or episode for the series that every run has.
+ * Where the attempts of a run begin in its series. An attempt that resumes from a checkpoint writes
+ * positions again that earlier attempts had written: those points are overwritten. They stay
+ * stored, and each reader chooses. A position is the worker's step for metrics, and the number of
+ * the step or episode for the series that every run has.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { allRows, prepareArrays } from "../tables/row_reader.ts";
@@ -34,7 +35,13 @@ export class Rewinds {
       db,
       "SELECT attempt, first, position FROM series_starts WHERE run_key = ? AND series = ? ORDER BY first, attempt",
     );
-    this.#row = checkedRow(db, "series_starts", ["run_key", "series", "attempt", "first", "position"]);
+    this.#row = checkedRow(db, "series_starts", [
+      "run_key",
+      "series",
+      "attempt",
+      "first",
+      "position",
+    ]);
     this.#put = db.prepare(`INSERT OR REPLACE ${this.#row.insert}`);
   }
 
@@ -55,7 +62,11 @@ export class Rewinds {
  * @param starts of the attempts after the first, ascending
  * @param stepAt the position of a point of a metric; undefined if positions are numbers
  */
-export function partsOf(starts: readonly Start[], points: number, stepAt?: (x: number) => number): Part[] {
+export function partsOf(
+  starts: readonly Start[],
+  points: number,
+  stepAt?: (x: number) => number,
+): Part[] {
   const parts = [{ attempt: 1, first: 1, position: 1 }, ...starts];
   let lowest = Infinity;
   const found: Part[] = [];
@@ -77,8 +88,8 @@ export function partsOf(starts: readonly Start[], points: number, stepAt?: (x: n
 }
 
 /**
- * The first number of `first` … `last` for which `holds` is true; `last` + 1 if there is none. `holds` must stay true once
- * it is.
+ * The first number of `first` … `last` for which `holds` is true; `last` + 1 if there is none.
+ * `holds` must stay true once it is.
  */
 export function firstFrom(first: number, last: number, holds: (x: number) => boolean): number {
   let [low, high] = [first, last + 1];

@@ -1,15 +1,20 @@
 /**
- * Series for charts, rolled up while ingesting. A point is x (1, 2, 3 …) and a value. Closed buckets of 32 points, and of 8
- * times as many for each further level, are rows, so any range is drawn from a few thousand rows whatever its length. The
- * first factor is the largest because it determines the cost: one row per 32 points; all further levels add a seventh. Open
- * buckets are in memory, and are the same after a restart, because sums are computed in the same order from the same rows.
+ * Series for charts, rolled up while ingesting. A point is x (1, 2, 3 …) and a value. Closed
+ * buckets of 32 points, and of 8 times as many for each further level, are rows, so any range is
+ * drawn from a few thousand rows whatever its length. The first factor is the largest because it
+ * determines the cost: one row per 32 points; all further levels add a seventh. Open buckets are in
+ * memory, and are the same after a restart, because sums are computed in the same order from the
+ * same rows.
  */
 import type { SeriesBucketRow } from "../../records/stored.ts";
 
 /** Points of a bucket of each level; level 0 is the points themselves. */
 export const LEVEL_SIZES = [1, 32, 256, 2048, 16_384, 131_072] as const;
 const TOP_LEVEL = LEVEL_SIZES.length - 1;
-/** An answer is made from about this many rows at most; if it would need more, its buckets are wider. */
+/**
+ * An answer is made from about this many rows at most; if it would need more, its buckets are
+ * wider.
+ */
 const MOST_ROWS = 8192;
 
 /** Consecutive points from x `first` to `last`; non-finite values are not counted. */
@@ -70,7 +75,8 @@ export class SeriesHead {
   readonly #open: Accumulator[] = [];
 
   /**
-   * @param parts the open part of each level, in order: for the top level its closed buckets one below, …, for level 1 its
+   * @param parts the open part of each level, in order: for the top level its closed buckets one
+   * below, …, for level 1 its
    *   points
    */
   constructor(points: number, parts: { level: number; part: Part }[]) {
@@ -160,17 +166,27 @@ export function rowOf(
   };
 }
 
-/** Points that are sent one by one, whatever the budget; also the parts of a longer curve, if the budget has no more. */
+/**
+ * Points that are sent one by one, whatever the budget; also the parts of a longer curve, if the
+ * budget has no more.
+ */
 const WHOLE = 64;
 /** From fewer buckets a curve would have another shape: then finer ones are read, and combined. */
 const FEWEST_READ = 8;
 
 /**
- * The range in about `most` parts, for one of many lines: combined from buckets of the finest level that has no more, or of
- * a finer one if these are too few to show the curve's shape. Buckets are complete even if they begin before `first`. The
- * first and the last point are parts of their own; points between the last closed bucket and the last point are omitted.
+ * The range in about `most` parts, for one of many lines: combined from buckets of the finest level
+ * that has no more, or of a finer one if these are too few to show the curve's shape. Buckets are
+ * complete even if they begin before `first`. The first and the last point are parts of their own;
+ * points between the last closed bucket and the last point are omitted.
  */
-export function outline(source: PartSource, first: number, last: number, points: number, most: number): Part[] {
+export function outline(
+  source: PartSource,
+  first: number,
+  last: number,
+  points: number,
+  most: number,
+): Part[] {
   if (first > last) return [];
   const shape = outlineOf(first, last, points, most);
   const { level, from, to } = shape;
@@ -206,12 +222,22 @@ export function outlineOf(first: number, last: number, points: number, most: num
 }
 
 /** An outline from its buckets, and the points at its ends. */
-export function outlineFrom(buckets: Part[], { head, tail }: OutlineShape, source: PartSource, most: number): Part[] {
+export function outlineFrom(
+  buckets: Part[],
+  { head, tail }: OutlineShape,
+  source: PartSource,
+  most: number,
+): Part[] {
   const [begin] = head === undefined ? [] : source.points(head, head);
   const end = tail === undefined ? [] : source.points(tail, tail);
   if (begin === undefined) return combined([...buckets, ...end], most);
   const [first, ...others] = buckets as [Part, ...Part[]];
-  const rest = { ...first, first: first.first + 1, sum: first.sum - begin.sum, count: first.count - begin.count };
+  const rest = {
+    ...first,
+    first: first.first + 1,
+    sum: first.sum - begin.sum,
+    count: first.count - begin.count,
+  };
   return combined([begin, rest, ...others, ...end], most);
 }
 
@@ -232,10 +258,12 @@ function combined(parts: readonly Part[], most: number): Part[] {
 }
 
 /**
- * At most `limit` buckets over [first, last]: of equal width, a multiple of the coarsest level that suffices. If that would
- * need too many rows the next level is used, so there may be fewer than requested, but some hundreds. Points that cannot be
- * read any more are a bucket of their own, without a value, beyond the limit.
- * @param kept the first x whose point is still stored; undefined if missing points cannot be recognized
+ * At most `limit` buckets over [first, last]: of equal width, a multiple of the coarsest level that
+ * suffices. If that would need too many rows the next level is used, so there may be fewer than
+ * requested, but some hundreds. Points that cannot be read any more are a bucket of their own,
+ * without a value, beyond the limit.
+ * @param kept the first x whose point is still stored; undefined if missing points cannot be
+ * recognized
  */
 export function decimate(
   source: PartSource,
@@ -248,12 +276,25 @@ export function decimate(
   const range = last - first + 1;
   const wanted = Math.ceil(range / limit);
   let level = 0;
-  while (level < TOP_LEVEL && (LEVEL_SIZES[level + 1]! <= wanted || range > MOST_ROWS * LEVEL_SIZES[level]!)) level++;
+  while (
+    level < TOP_LEVEL &&
+    (LEVEL_SIZES[level + 1]! <= wanted || range > MOST_ROWS * LEVEL_SIZES[level]!)
+  ) level++;
   const size = LEVEL_SIZES[level]!;
-  return bucketsOf(source, { level, width: Math.ceil(wanted / size) * size }, first, last, limit, kept);
+  return bucketsOf(
+    source,
+    { level, width: Math.ceil(wanted / size) * size },
+    first,
+    last,
+    limit,
+    kept,
+  );
 }
 
-/** The buckets of one width from the one that begins at `first`, as `decimate` has made them for the points before. */
+/**
+ * The buckets of one width from the one that begins at `first`, as `decimate` has made them for the
+ * points before.
+ */
 export function decimateOn(
   source: PartSource,
   first: number,

@@ -1,4 +1,7 @@
-/** Reads the rollups' parts: points from the tables of steps, episodes and metrics, closed buckets from series_buckets. */
+/**
+ * Reads the rollups' parts: points from the tables of steps, episodes and metrics, closed buckets
+ * from series_buckets.
+ */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Row } from "../../gen/records/record_rows.ts";
 import { allRows, prepareArrays } from "../tables/row_reader.ts";
@@ -22,7 +25,10 @@ export class SeriesRows {
   readonly #walk: StatementSync;
   readonly #point: StatementSync;
 
-  /** @param rewards the points of `reward` from seq `first` to `last`, because steps may be in blocks */
+  /**
+   * @param rewards the points of `reward` from seq `first` to `last`, because steps may be in
+   * blocks
+   */
   constructor(
     db: DatabaseSync,
     private readonly rewards: (runKey: number, first: number, last: number) => RewardPoint[],
@@ -52,7 +58,10 @@ export class SeriesRows {
       db,
       "SELECT value, ts_ms, step FROM metrics WHERE run_key = ? AND seq > ? AND seq <= ? AND series = ? ORDER BY seq",
     );
-    this.#point = prepareArrays(db, "SELECT value, ts_ms, step FROM metrics WHERE run_key = ? AND seq = ?");
+    this.#point = prepareArrays(
+      db,
+      "SELECT value, ts_ms, step FROM metrics WHERE run_key = ? AND seq = ?",
+    );
     this.#walk = prepareArrays(
       db,
       `WITH RECURSIVE walk (seq, back, value, ts_ms, step, n) AS (
@@ -64,11 +73,16 @@ export class SeriesRows {
     );
   }
 
-  /** @param points number of the series' points @param lastSeq the metric row of its last point; 0 for base series */
+  /**
+   * @param points number of the series' points @param lastSeq the metric row of its last point; 0
+   * for base series
+   */
   source(runKey: number, series: number, points: number, lastSeq: number): PartSource {
     return {
       buckets: (level, from, to) =>
-        allRows(this.#buckets, runKey, series, level, from, to).map((row) => bucketPart(level, row)),
+        allRows(this.#buckets, runKey, series, level, from, to).map((row) =>
+          bucketPart(level, row)
+        ),
       points: (first, last) =>
         series < FIRST_METRIC_SERIES
           ? this.#basePoints(runKey, series, first, last).map((row) =>
@@ -78,7 +92,10 @@ export class SeriesRows {
     };
   }
 
-  /** As `buckets` of a source, for many runs at once: a statement for each would cost more than its rows. @returns by run */
+  /**
+   * As `buckets` of a source, for many runs at once: a statement for each would cost more than its
+   * rows. @returns by run
+   */
   bucketsOfMany(
     runKeys: readonly number[],
     series: number,
@@ -87,28 +104,48 @@ export class SeriesRows {
     to: number,
   ): Map<number, Part[]> {
     const found = new Map(runKeys.map((runKey): [number, Part[]] => [runKey, []]));
-    for (const row of allRows(this.#bucketsOfMany, JSON.stringify([...found.keys()]), series, level, from, to)) {
+    for (
+      const row of allRows(
+        this.#bucketsOfMany,
+        JSON.stringify([...found.keys()]),
+        series,
+        level,
+        from,
+        to,
+      )
+    ) {
       found.get(row[8] as number)!.push(bucketPart(level, row));
     }
     return found;
   }
 
   #basePoints(runKey: number, series: number, first: number, last: number) {
-    return series === 1 ? this.rewards(runKey, first, last) : allRows(this.#base[series - 2]!, runKey, first, last);
+    return series === 1
+      ? this.rewards(runKey, first, last)
+      : allRows(this.#base[series - 2]!, runKey, first, last);
   }
 
   /**
-   * Points of a metric. The rows at the ends of closed buckets and the last row are known. If the series is most of what is
-   * between two of these, all of that is read; otherwise it is followed backwards, row by row.
+   * Points of a metric. The rows at the ends of closed buckets and the last row are known. If the
+   * series is most of what is between two of these, all of that is read; otherwise it is followed
+   * backwards, row by row.
    */
-  #metricPoints(runKey: number, series: number, first: number, last: number, points: number, lastSeq: number): Part[] {
+  #metricPoints(
+    runKey: number,
+    series: number,
+    first: number,
+    last: number,
+    points: number,
+    lastSeq: number,
+  ): Part[] {
     if (first === points && last === points) {
       return allRows(this.#point, runKey, lastSeq).map(([value, atMs, step]) =>
         pointPart(points, value as number | string, atMs as number, step as number)
       );
     }
     const size = LEVEL_SIZES[1];
-    const endOf = (bucket: number) => allRows(this.#bucketEnd, runKey, series, bucket - 1)[0]?.[0] as number;
+    const endOf = (bucket: number) =>
+      allRows(this.#bucketEnd, runKey, series, bucket - 1)[0]?.[0] as number;
     let x = Math.ceil(last / size) * size;
     let seq = x <= points ? endOf(x / size) : 0;
     if (!seq) {
@@ -127,7 +164,9 @@ export class SeriesRows {
       return parts;
     }
     for (const [value, atMs, step] of allRows(this.#walk, runKey, seq, runKey, x - first + 1)) {
-      if (x <= last) parts.push(pointPart(x, value as number | string, atMs as number, step as number));
+      if (x <= last) {
+        parts.push(pointPart(x, value as number | string, atMs as number, step as number));
+      }
       x--;
     }
     return parts.reverse();
@@ -150,9 +189,24 @@ function bucketPart(level: number, columns: Row): Part {
   };
 }
 
-function pointPart(x: number, value: number | string | null, atMs: number, step: number | null): Part {
+function pointPart(
+  x: number,
+  value: number | string | null,
+  atMs: number,
+  step: number | null,
+): Part {
   const finite = typeof value === "number" && Number.isFinite(value);
   const number = finite ? value : 0;
   const count = finite ? 1 : 0;
-  return { first: x, last: x, min: number, max: number, sum: number, count, lastValue: number, atMs, step };
+  return {
+    first: x,
+    last: x,
+    min: number,
+    max: number,
+    sum: number,
+    count,
+    lastValue: number,
+    atMs,
+    step,
+  };
 }

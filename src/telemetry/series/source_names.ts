@@ -4,8 +4,9 @@
 export const JOURNAL_LABEL = "stdout";
 
 /**
- * What a source is, without what differs between the runs of a sweep: seeds, trials, times and hosts in a directory's name
- * have digits. A role (`train`, `validation`), a tracker and a table's name have none.
+ * What a source is, without what differs between the runs of a sweep: seeds, trials, times and
+ * hosts in a directory's name have digits. A role (`train`, `validation`), a tracker and a table's
+ * name have none.
  */
 export function roleOf(label: string): string {
   if (label === "") return JOURNAL_LABEL;
@@ -15,8 +16,9 @@ export function roleOf(label: string): string {
 }
 
 /**
- * Whether the source is one curve of several that a program gives one name: `add_scalars("loss", {"train": …})` writes
- * the directory `loss_train`. Then none of them has the plain name, whichever is read first.
+ * Whether the source is one curve of several that a program gives one name: `add_scalars("loss",
+ * {"train": …})` writes the directory `loss_train`. Then none of them has the plain name, whichever
+ * is read first.
  */
 export function isOneOfSeveral(name: string, label: string): boolean {
   return label.slice(label.lastIndexOf("/") + 1).startsWith(`${name.replaceAll("/", "_")}_`);

@@ -1,6 +1,6 @@
 /**
- * Summaries of whole series, kept in their rows and written in the transaction that stores their points. Rows of earlier
- * versions are summarized from the rollups.
+ * Summaries of whole series, kept in their rows and written in the transaction that stores their
+ * points. Rows of earlier versions are summarized from the rollups.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/time/sleep.ts";
@@ -36,10 +36,16 @@ export class SeriesState {
   /** The source of its points in an attempt; "": the journal. */
   label = "";
   attempt = 0;
-  /** How many of its points are of attempts before `attempt`; undefined: not read from the stored starts yet. */
+  /**
+   * How many of its points are of attempts before `attempt`; undefined: not read from the stored
+   * starts yet.
+   */
   earlier: number | undefined;
   changed = false;
-  /** The series that has the same points more exactly; NO_COPY: none, and that is final; null: none that is known. */
+  /**
+   * The series that has the same points more exactly; NO_COPY: none, and that is final; null: none
+   * that is known.
+   */
   copyOf: number | null = null;
   /** Comparisons that are not final. */
   comparisons: Comparison[] = [];
@@ -94,14 +100,18 @@ const SAVED = [
   ],
 ];
 /**
- * Points of a series `s`, without those that further attempts repeated: a worker that reports a value once reports it once
- * per attempt. (Irrelevant for series with more points.)
+ * Points of a series `s`, without those that further attempts repeated: a worker that reports a
+ * value once reports it once per attempt. (Irrelevant for series with more points.)
  */
 const POINTS_WITHOUT_REPEATS =
   `CASE WHEN s.points BETWEEN 2 AND 16 THEN s.points - (SELECT count(*) FROM series_starts t
   WHERE t.run_key = s.run_key AND t.series = s.series) ELSE s.points END`;
-const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step, s.label";
-/** Whether a row is not listed: a copy, or episodes without lengths, only zeros. (NULL: not summarized yet.) */
+const COLUMNS =
+  "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step, s.label";
+/**
+ * Whether a row is not listed: a copy, or episodes without lengths, only zeros. (NULL: not
+ * summarized yet.)
+ */
 const UNLISTED = `(ifnull(copy_of, 0) > ${NO_COPY} OR series = ${
   BASE_SERIES.indexOf("episode_length") + 1
 } AND ifnull(max, 1) <= 0)`;
@@ -177,8 +187,22 @@ export class Summaries {
   /** For a run that is to be written. */
   load(runKey: number): SeriesState[] {
     return allRows(this.#load, runKey).map((row) => {
-      const [series, name, points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep, copyOf] =
-        row;
+      const [
+        series,
+        name,
+        points,
+        last,
+        lastSeq,
+        label,
+        attempt,
+        min,
+        max,
+        sum,
+        finite,
+        minStep,
+        maxStep,
+        copyOf,
+      ] = row;
       const known = { points, last, lastSeq, label, attempt, copyOf };
       const state = Object.assign(new SeriesState(series as number, name as string), known);
       return finite === null
@@ -188,9 +212,37 @@ export class Summaries {
   }
 
   save(runKey: number, state: SeriesState): void {
-    const { points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep, name, series, copyOf } =
-      state;
-    const saved = [name, copyOf, points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep];
+    const {
+      points,
+      last,
+      lastSeq,
+      label,
+      attempt,
+      min,
+      max,
+      sum,
+      finite,
+      minStep,
+      maxStep,
+      name,
+      series,
+      copyOf,
+    } = state;
+    const saved = [
+      name,
+      copyOf,
+      points,
+      last,
+      lastSeq,
+      label,
+      attempt,
+      min,
+      max,
+      sum,
+      finite,
+      minStep,
+      maxStep,
+    ];
     this.#save.run(...this.#row.values(runKey, series, ...saved));
   }
 
@@ -223,8 +275,9 @@ export class Summaries {
   }
 
   /**
-   * Names of series of these runs, and whether each run has at most one point of it, or one per attempt. For each name the
-   * index is read at the next of these runs that may have it, so neither other runs nor most of these are read.
+   * Names of series of these runs, and whether each run has at most one point of it, or one per
+   * attempt. For each name the index is read at the next of these runs that may have it, so neither
+   * other runs nor most of these are read.
    * @param runKeys ascending
    * @returns undefined for a name that none of them has, so that the caller can yield to other work
    */
@@ -252,10 +305,14 @@ export class Summaries {
         k++;
         if (noLengths === 0) {
           found ||= points > 0;
-          if (points > 1 || series <= BASE_SERIES.length) return found ? { name, once: false } : undefined;
+          if (points > 1 || series <= BASE_SERIES.length) {
+            return found ? { name, once: false } : undefined;
+          }
         }
       }
-      row = k < runKeys.length ? allRows(this.#next, name, runKeys[k]!)[0] as FirstRow | undefined : undefined;
+      row = k < runKeys.length
+        ? allRows(this.#next, name, runKeys[k]!)[0] as FirstRow | undefined
+        : undefined;
     }
     return found ? { name, once: true } : undefined;
   }
@@ -266,7 +323,10 @@ export class Summaries {
       this.#db,
       `SELECT DISTINCT run_key FROM series WHERE finite IS NULL LIMIT ${AT_ONCE}`,
     );
-    for (let keys: number[]; !closed() && (keys = allRows(due).map((row) => row[0] as number)).length > 0;) {
+    for (
+      let keys: number[];
+      !closed() && (keys = allRows(due).map((row) => row[0] as number)).length > 0;
+    ) {
       for (const runKey of keys) {
         if (closed()) return;
         write(() => {
@@ -286,7 +346,12 @@ export class Summaries {
   }
 }
 
-type FirstRow = [runKey: number, points: number, series: number, noLengths: number] | [null, null, null, null];
+type FirstRow = [runKey: number, points: number, series: number, noLengths: number] | [
+  null,
+  null,
+  null,
+  null,
+];
 type SummaryRow = [
   name: string,
   points: number,
@@ -300,9 +365,18 @@ type SummaryRow = [
   label: string,
 ];
 
-function summaryOf([name, points, last, min, max, sum, finite, minStep, maxStep, label]: SummaryRow): SeriesSummary {
+function summaryOf(
+  [name, points, last, min, max, sum, finite, minStep, maxStep, label]: SummaryRow,
+): SeriesSummary {
   return {
-    ...{ name, points, nonFinite: finite === null ? 0 : points - finite, last: finite === 0 ? null : last, min, max },
+    ...{
+      name,
+      points,
+      nonFinite: finite === null ? 0 : points - finite,
+      last: finite === 0 ? null : last,
+      min,
+      max,
+    },
     mean: finite ? sum / finite : null,
     ...{ minStep, maxStep, label, copyOf: null },
   };

@@ -1,6 +1,7 @@
 /**
- * Whether two series are one quantity that two sources wrote, such as a printed table with three digits and the CSV file
- * beside it. Decided by their values: each pair of points must be equal within the precision of the rounder one. Pure.
+ * Whether two series are one quantity that two sources wrote, such as a printed table with three
+ * digits and the CSV file beside it. Decided by their values: each pair of points must be equal
+ * within the precision of the rounder one. Pure.
  */
 
 /** Points that wait for their counterpart, and compared pairs that are kept: both bounded. */
@@ -111,7 +112,9 @@ export class Twins {
   #pair(pair: Pair): void {
     this.#compared++;
     if (this.#pairs.length < MOST_PAIRS) this.#pairs.push(pair);
-    const alike = this.#compared <= MOST_PAIRS ? this.#pairs.every((one) => this.#equal(one)) : this.#equal(pair);
+    const alike = this.#compared <= MOST_PAIRS
+      ? this.#pairs.every((one) => this.#equal(one))
+      : this.#equal(pair);
     this.#verdict = !alike ? "different" : this.#tells(this.#pairs) ? "same" : "unknown";
   }
 
@@ -128,7 +131,8 @@ export class Twins {
 
   /** Zeros and ones are equal in many series. */
   #tells(pairs: readonly Pair[], least = this.sameName ? 1 : LEAST_OF_OTHER_NAMES): boolean {
-    return least === 1 || new Set(pairs.filter(([a]) => digitsOf(a)[0] > 1).map(([a]) => a)).size >= least;
+    return least === 1 ||
+      new Set(pairs.filter(([a]) => digitsOf(a)[0] > 1).map(([a]) => a)).size >= least;
   }
 
   #equal([a, b]: Pair): boolean {
@@ -139,7 +143,8 @@ export class Twins {
     if (side.digits > ROUNDED_DIGITS) return false;
     const off = Math.abs(exact - round) / SLACK;
     if (off <= 0.5 * 10 ** -side.decimals) return true;
-    return round !== 0 && off <= 0.5 * 10 ** (Math.floor(Math.log10(Math.abs(round))) - side.digits + 1);
+    return round !== 0 &&
+      off <= 0.5 * 10 ** (Math.floor(Math.log10(Math.abs(round))) - side.digits + 1);
   }
 }
 

@@ -1,4 +1,7 @@
-/** Columns of record fields that are newer than their tables, for the migration that adds them. Pure. */
+/**
+ * Columns of record fields that are newer than their tables, for the migration that adds them.
+ * Pure.
+ */
 import {
   columnOf,
   type RecordField,
@@ -7,7 +10,10 @@ import {
   type TelemetryKind,
 } from "../../records/record_fields.ts";
 
-type Tables = Record<TelemetryKind, { table: string; attempt: boolean; fields: readonly RecordField[] }>;
+type Tables = Record<
+  TelemetryKind,
+  { table: string; attempt: boolean; fields: readonly RecordField[] }
+>;
 
 /** The version that put steps into blocks. */
 const BLOCKS_SINCE = 4;
@@ -30,10 +36,15 @@ const VIEW: Record<TelemetryKind, string> = {
 
 /** The newest schema version that a field requires; 0 if all are as old as their tables. */
 export function newestField(records: Tables = RECORDS): number {
-  return Math.max(...TELEMETRY_KINDS.flatMap((kind) => records[kind].fields.map(({ since }) => since ?? 0)));
+  return Math.max(
+    ...TELEMETRY_KINDS.flatMap((kind) => records[kind].fields.map(({ since }) => since ?? 0)),
+  );
 }
 
-/** SQL that adds the fields of one schema version, and creates the views of their tables again; "" if it has none. */
+/**
+ * SQL that adds the fields of one schema version, and creates the views of their tables again; ""
+ * if it has none.
+ */
 export function addedColumns(version: number, records: Tables = RECORDS): string {
   return TELEMETRY_KINDS.flatMap((kind) => {
     const { table, fields } = records[kind];
@@ -41,7 +52,9 @@ export function addedColumns(version: number, records: Tables = RECORDS): string
     if (added.length === 0) return [];
     const blocks = kind === "steps" && version > BLOCKS_SINCE ? added.filter(inBlocks) : [];
     return [
-      ...added.map((field) => `ALTER TABLE ${table} ADD COLUMN ${columnOf(field)} ${columnType(field)};`),
+      ...added.map((field) =>
+        `ALTER TABLE ${table} ADD COLUMN ${columnOf(field)} ${columnType(field)};`
+      ),
       ...blocks.map((field) => `ALTER TABLE step_blocks ADD COLUMN ${columnOf(field)} DEFAULT 0;`),
       `DROP VIEW IF EXISTS ${VIEW[kind]};`,
       createView(kind, version, records),
@@ -59,11 +72,16 @@ export function createView(
   records: Tables = RECORDS,
   blocks?: BlocksInSql,
 ): string {
-  const known = { ...records[kind], fields: records[kind].fields.filter(({ since }) => (since ?? 0) <= version) };
+  const known = {
+    ...records[kind],
+    fields: records[kind].fields.filter(({ since }) => (since ?? 0) <= version),
+  };
   const inBlocks = kind === "steps" && version >= BLOCKS_SINCE
     ? `${selectBlocks(known, version >= SPANS_SINCE, blocks)} UNION ALL `
     : "";
-  return `CREATE ${blocks === undefined ? "" : "TEMP "}VIEW ${VIEW[kind]} AS ${inBlocks}${selectAll(known)};`;
+  return `CREATE ${blocks === undefined ? "" : "TEMP "}VIEW ${VIEW[kind]} AS ${inBlocks}${
+    selectAll(known)
+  };`;
 }
 
 function columnType({ kind }: RecordField): string {
@@ -74,10 +92,16 @@ function columnType({ kind }: RecordField): string {
 type Table = Tables[TelemetryKind];
 
 function selectAll({ table, attempt, fields }: Table): string {
-  const first = ["t.seq", ...(attempt ? ["t.attempt"] : []), ...(table === "steps" ? ["t.seq AS first_seq"] : [])];
+  const first = [
+    "t.seq",
+    ...(attempt ? ["t.attempt"] : []),
+    ...(table === "steps" ? ["t.seq AS first_seq"] : []),
+  ];
   return select(fields, first, (field) => `t.${columnOf(field)}`) +
     ` FROM telemetry_runs r JOIN ${table} t USING (run_key)` +
-    (fields.some(({ kind }) => kind === "label") ? " LEFT JOIN sources o USING (run_key, source)" : "") +
+    (fields.some(({ kind }) => kind === "label")
+      ? " LEFT JOIN sources o USING (run_key, source)"
+      : "") +
     (fields.some(({ kind }) => kind === "series") ? " JOIN series n USING (run_key, series)" : "");
 }
 
@@ -95,7 +119,9 @@ function selectBlocks(
   const inRow = (column: string) =>
     `CASE typeof(b.${column}) WHEN 'text' THEN ifnull(json_extract(j.value, b.${column}), 0) ELSE b.${column} END`;
   const head = (i: number) => `json_extract(h.value, '$[${i}]')`;
-  const inSpan: Record<string, string> = spans ? { episode: head(1), step: `${head(2)} + j.key` } : {};
+  const inSpan: Record<string, string> = spans
+    ? { episode: head(1), step: `${head(2)} + j.key` }
+    : {};
   const cell = (column: string) =>
     inSpan[column] === undefined
       ? inRow(column)
@@ -106,7 +132,9 @@ function selectBlocks(
     if (field.kind === "time") return `(b.from_ns + b.unit_ns * CAST(${cell("ts")} AS INTEGER))`;
     if (column === "terminated") return `(${cell("flags")} & 1)`;
     if (column === "truncated") return `(${cell("flags")} >> 1)`;
-    if (field.kind === "real") return `CAST(${cell(column).replace(/ifnull\((.*), 0\)/, "$1")} AS REAL)`;
+    if (field.kind === "real") {
+      return `CAST(${cell(column).replace(/ifnull\((.*), 0\)/, "$1")} AS REAL)`;
+    }
     return inBlocks(field) ? `CAST(${cell(column)} AS INTEGER)` : text?.(field, seq) ?? "NULL";
   };
   return select(
@@ -114,7 +142,9 @@ function selectBlocks(
     [`${seq} AS seq`, `CAST(${cell("attempt")} AS INTEGER) AS attempt`, "b.first_seq"],
     value,
   ) +
-    ` FROM telemetry_runs r JOIN step_blocks b USING (run_key) JOIN ${spans ? ROWS_IN_SPANS : "json_each(b.hot) j"}
+    ` FROM telemetry_runs r JOIN step_blocks b USING (run_key) JOIN ${
+      spans ? ROWS_IN_SPANS : "json_each(b.hot) j"
+    }
       LEFT JOIN sources o ON o.run_key = b.run_key AND o.source = ${cell("source")}` +
     (isWhole === undefined ? "" : ` WHERE ${isWhole}`);
 }
@@ -123,7 +153,11 @@ function inBlocks({ kind }: RecordField): boolean {
   return kind === "index" || kind === "flag" || kind === "real";
 }
 
-function select(fields: Table["fields"], first: string[], value: (field: RecordField) => string): string {
+function select(
+  fields: Table["fields"],
+  first: string[],
+  value: (field: RecordField) => string,
+): string {
   const columns = fields.flatMap((field) => {
     const { kind, json } = field;
     const time = (seconds: string) =>
@@ -138,7 +172,8 @@ function select(fields: Table["fields"], first: string[], value: (field: RecordF
       case "series":
         return [`n.name AS ${json}`];
       default:
-        // In the view, the field that public JSON calls "event" has always had the column's own name.
+        // In the view, the field that public JSON calls "event" has always had the column's own
+        // name.
         return [`${value(field)} AS ${field.read === "name" ? columnOf(field) : json}`];
     }
   });

@@ -1,6 +1,7 @@
 /**
- * Inserts rows of one table with their checksums, several per statement: a call costs as much as a row. Parameters are
- * anonymous, because the runtime looks numbered ones up by name, which is quadratic.
+ * Inserts rows of one table with their checksums, several per statement: a call costs as much as a
+ * row. Parameters are anonymous, because the runtime looks numbered ones up by name, which is
+ * quadratic.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { type ChecksumOf, CRC_COLUMN, rowChecksum } from "./row_checksums.ts";
@@ -20,8 +21,8 @@ export class BulkInsert {
 
   constructor(db: DatabaseSync, table: string, columns: readonly string[]) {
     this.#db = db;
-    // FAIL, because any failure rolls the whole transaction back: otherwise SQLite would copy the pages that a statement
-    // changes, to be able to undo it.
+    // FAIL, because any failure rolls the whole transaction back: otherwise SQLite would copy the
+    // pages that a statement changes, to be able to undo it.
     this.#sql = `INSERT OR FAIL INTO ${table} (${[...columns, CRC_COLUMN].join(",")}) VALUES `;
     this.#row = `(${columns.map(() => "?").join(",")},?)`;
     this.#width = columns.length + 1;
@@ -54,7 +55,10 @@ export class BulkInsert {
     this.#values = [];
   }
 
-  /** Inserts `n` rows at once. @param bind writes row `i` into `args` at `at` and returns the position for the next */
+  /**
+   * Inserts `n` rows at once. @param bind writes row `i` into `args` at `at` and returns the
+   * position for the next
+   */
   fill(n: number, bind: (args: SQLInputValue[], at: number, i: number) => number): void {
     this.#fill(n, (args, at, i) => {
       const end = bind(args, at, i);

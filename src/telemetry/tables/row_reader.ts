@@ -42,7 +42,10 @@ export function allRows(statement: StatementSync, ...args: (number | string)[]):
   return statement.all(...args) as unknown as Row[];
 }
 
-/** How many of the rows after `since` have texts of at most this many bytes together. (octet_length reads no text.) */
+/**
+ * How many of the rows after `since` have texts of at most this many bytes together. (octet_length
+ * reads no text.)
+ */
 function fitting(table: string, texts: string[]): string {
   const bytes = texts.map((text) => `ifnull(octet_length(${text}),0)`).join("+");
   return `SELECT count(*) FROM (SELECT sum(${bytes}) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS total
@@ -75,7 +78,10 @@ export class RowReader {
     this.#metrics = prepareArrays(db, `SELECT ${METRIC_SELECT} FROM metrics ${range}`);
   }
 
-  /** How many of the steps after `since` have texts of at most this many bytes together; at least one. */
+  /**
+   * How many of the steps after `since` have texts of at most this many bytes together; at least
+   * one.
+   */
   stepsThatFit(runKey: number, since: number, limit: number, maxBytes: number): number {
     return this.#fit(this.#stepsFitting, runKey, since, limit, maxBytes);
   }
@@ -109,14 +115,29 @@ export class RowReader {
   }
 
   eventSeqs(runKey: number, kinds: readonly string[], since: number, to: number): number[] {
-    return allRows(this.#eventSeqs, runKey, since, to, JSON.stringify(kinds)).map(([seq]) => seq as number);
+    return allRows(this.#eventSeqs, runKey, since, to, JSON.stringify(kinds)).map(([seq]) =>
+      seq as number
+    );
   }
 
-  metrics(runKey: number, since: number, limit: number, nameOf: (series: number) => string): StoredMetric[] {
-    return allRows(this.#metrics, runKey, since, since + limit).map((row) => metricOfRow(row, nameOf));
+  metrics(
+    runKey: number,
+    since: number,
+    limit: number,
+    nameOf: (series: number) => string,
+  ): StoredMetric[] {
+    return allRows(this.#metrics, runKey, since, since + limit).map((row) =>
+      metricOfRow(row, nameOf)
+    );
   }
 
-  #fit(statement: StatementSync, runKey: number, since: number, limit: number, maxBytes: number | undefined): number {
+  #fit(
+    statement: StatementSync,
+    runKey: number,
+    since: number,
+    limit: number,
+    maxBytes: number | undefined,
+  ): number {
     if (maxBytes === undefined) return limit;
     const [[count]] = allRows(statement, runKey, since, since + limit, maxBytes) as [[number]];
     return Math.max(1, count);

@@ -1,6 +1,7 @@
 /**
- * Tables of mosaic.sqlite. Migrations are numbered by their position and append-only: a published one never changes. A
- * version's statements here are followed by the columns of fields that name the version (src/records/record_fields.ts).
+ * Tables of mosaic.sqlite. Migrations are numbered by their position and append-only: a published
+ * one never changes. A version's statements here are followed by the columns of fields that name
+ * the version (src/records/record_fields.ts).
  */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
@@ -153,8 +154,11 @@ const MIGRATIONS: readonly string[] = [
       strftime('%Y-%m-%dT%H:%M:%fZ', m.ts_ms / 1e3, 'unixepoch') AS timestamp
     FROM telemetry_runs r JOIN metrics m USING (run_key) JOIN series n USING (run_key, series);
   `,
-  // Buckets of 32, 256, 2048, 16384 and 131072 points (level 1 to 5); earlier there were levels of 1024 and 32768.
-  ["DELETE FROM series_buckets WHERE level > 1;", ...[2, 3, 4, 5].map(bucketsFromLevelBelow)].join("\n"),
+  // Buckets of 32, 256, 2048, 16384 and 131072 points (level 1 to 5); earlier there were levels of
+  // 1024 and 32768.
+  ["DELETE FROM series_buckets WHERE level > 1;", ...[2, 3, 4, 5].map(bucketsFromLevelBelow)].join(
+    "\n",
+  ),
   `
   -- What events of kind "parameters" say, by source. value is JSON text; seq is that of the event.
   CREATE TABLE parameters (
@@ -241,9 +245,15 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE series_buckets ADD COLUMN step INTEGER;
   `,
   // row_checksums.ts
-  ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"].map((table) =>
-    `ALTER TABLE ${table} ADD COLUMN crc INTEGER;`
-  ).join("\n"),
+  [
+    "steps",
+    "episodes",
+    "worker_events",
+    "metrics",
+    "series_buckets",
+    "sources",
+    "journal_positions",
+  ].map((table) => `ALTER TABLE ${table} ADD COLUMN crc INTEGER;`).join("\n"),
   `
   -- The last value of the metric that is most surely the reward of episodes (progress_series.ts), and its name.
   ALTER TABLE telemetry_runs ADD COLUMN told_reward REAL;
@@ -267,7 +277,10 @@ const MIGRATIONS: readonly string[] = [
 ];
 
 function bucketsFromLevelBelow(level: number): string {
-  const below = `FROM series_buckets b WHERE (b.run_key, b.series, b.level) = (g.run_key, g.series, ${level - 1})
+  const below =
+    `FROM series_buckets b WHERE (b.run_key, b.series, b.level) = (g.run_key, g.series, ${
+      level - 1
+    })
       AND b.bucket BETWEEN g.its * 8 AND g.its * 8 + 7`;
   return `INSERT INTO series_buckets
     SELECT run_key, series, ${level}, its, least, most, total, points,
@@ -277,13 +290,18 @@ function bucketsFromLevelBelow(level: number): string {
     FROM (
       SELECT run_key, series, bucket / 8 AS its, min(min) AS least, max(max) AS most, sum(sum) AS total,
         sum(count) AS points
-      FROM series_buckets WHERE level = ${level - 1} GROUP BY run_key, series, bucket / 8 HAVING count(*) = 8
+      FROM series_buckets WHERE level = ${
+    level - 1
+  } GROUP BY run_key, series, bucket / 8 HAVING count(*) = 8
     ) g;`;
 }
 
 export const SCHEMA_VERSION = Math.max(MIGRATIONS.length, newestField());
 
-/** Brings the database to this program's schema. @throws MosaicError `failed_precondition` when it is newer. */
+/**
+ * Brings the database to this program's schema. @throws MosaicError `failed_precondition` when it
+ * is newer.
+ */
 export function migrate(db: DatabaseSync, path: string, to = SCHEMA_VERSION): void {
   const { user_version } = db.prepare("PRAGMA user_version").get() as { user_version: number };
   if (user_version > SCHEMA_VERSION) {

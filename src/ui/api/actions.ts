@@ -25,18 +25,25 @@ const ACTIONS: Record<string, (core: Core, runId: string, body: Body, actor: Act
   resume: (core, runId) => core.resume(runId),
   throttle: (core, runId, body) => core.throttle(runId, amount(body, "max_rate_hz")),
   retry: (core, runId) => core.retry(runId),
-  reset: (core, runId, body) => core.reset(runId, typeof body.from_checkpoint === "string" ? body.from_checkpoint : ""),
+  reset: (core, runId, body) =>
+    core.reset(runId, typeof body.from_checkpoint === "string" ? body.from_checkpoint : ""),
   edit: (core, runId, body) => core.edit(runId, editOf(body)),
   delete: (core, runId, body) => core.delete(runId, body.forever === true),
   restore: (core, runId) => core.restore(runId),
 };
 
 /**
- * Submits another run like this one: `{"name"?, "tags"?, "set"?: {PARAMETER: text}}`. Its code is what is there now.
- * @throws MosaicError as `submit`; `permission_denied` for a config with secrets, unless the role is admin: another command
- * line could print them
+ * Submits another run like this one: `{"name"?, "tags"?, "set"?: {PARAMETER: text}}`. Its code is
+ * what is there now.
+ * @throws MosaicError as `submit`; `permission_denied` for a config with secrets, unless the role
+ * is admin: another command line could print them
  */
-function again(core: Core, runId: string, body: Body, { identity, submitter }: Actor): { runId: string } {
+function again(
+  core: Core,
+  runId: string,
+  body: Body,
+  { identity, submitter }: Actor,
+): { runId: string } {
   const row = core.runs.require(runId);
   if (!identity.admin && presentConfig(row.configJson, false).hidden > 0) {
     const message =
@@ -51,7 +58,10 @@ function again(core: Core, runId: string, body: Body, { identity, submitter }: A
     Object.values(set).every(text);
   if (!isRight) {
     const rule = "another run has name, a text, tags, a list of texts, and set, an object of texts";
-    throw new MosaicError("invalid_argument", `${unknown === undefined ? "" : `${unknown} is unknown; `}${rule}`);
+    throw new MosaicError(
+      "invalid_argument",
+      `${unknown === undefined ? "" : `${unknown} is unknown; `}${rule}`,
+    );
   }
   const known = runDetailJson(core.whole(row)).parameters.map((parameter) => parameter.name);
   const changes = { name, tags, set: Object.entries(set) } as Changes;
@@ -70,17 +80,27 @@ function editOf(body: Body): Edit {
   };
   for (const [field, value] of Object.entries(body)) {
     if (Object.hasOwn(fields, field) && fields[field]!(value)) continue;
-    const rule = "an edit has name and notes, which are texts, and add_tags and remove_tags, which are lists of texts";
-    throw new MosaicError("invalid_argument", `${field} is ${JSON.stringify(value)?.slice(0, 200)}; ${rule}`);
+    const rule =
+      "an edit has name and notes, which are texts, and add_tags and remove_tags, which are lists of texts";
+    throw new MosaicError(
+      "invalid_argument",
+      `${field} is ${JSON.stringify(value)?.slice(0, 200)}; ${rule}`,
+    );
   }
-  const { name, notes, add_tags: addTags = [], remove_tags: removeTags = [] } = body as Record<string, never>;
+  const { name, notes, add_tags: addTags = [], remove_tags: removeTags = [] } = body as Record<
+    string,
+    never
+  >;
   return { name, notes, addTags, removeTags };
 }
 
 function amount(body: Body, field: string): number {
   const value = body[field];
   if (typeof value !== "number" || !Number.isFinite(value) || value < 0) {
-    throw new MosaicError("invalid_argument", `${field} is ${JSON.stringify(value)}; must be a number, at least 0`);
+    throw new MosaicError(
+      "invalid_argument",
+      `${field} is ${JSON.stringify(value)}; must be a number, at least 0`,
+    );
   }
   return value;
 }
@@ -106,15 +126,29 @@ export interface Actor {
   entered: (what: { action: string; run: string; outcome: string; message?: string }) => void;
 }
 
-/** @throws MosaicError `permission_denied` for a token that may change only what it has submitted */
-function requireOwn({ identity, submitter }: Actor, what: "run" | "sweep", ownerOf: () => string): void {
+/**
+ * @throws MosaicError `permission_denied` for a token that may change only what it has submitted
+ */
+function requireOwn(
+  { identity, submitter }: Actor,
+  what: "run" | "sweep",
+  ownerOf: () => string,
+): void {
   if (!identity.own) return;
   const owner = ownerOf();
   if (owner !== submitter) throw notOwn(identity.name, what, owner);
 }
 
-async function apply(core: Core, runId: string, action: string, body: Body, actor: Actor): Promise<unknown> {
-  if (!Object.hasOwn(ACTIONS, action)) throw new MosaicError("not_found", `there is no action "${action}"`);
+async function apply(
+  core: Core,
+  runId: string,
+  action: string,
+  body: Body,
+  actor: Actor,
+): Promise<unknown> {
+  if (!Object.hasOwn(ACTIONS, action)) {
+    throw new MosaicError("not_found", `there is no action "${action}"`);
+  }
   const entry = { action: `page/${action}`, run: runId };
   let result: unknown;
   try {
@@ -137,21 +171,40 @@ async function apply(core: Core, runId: string, action: string, body: Body, acto
   return result;
 }
 
-/** The run's line after the action, that of the new run if it was to run again; null if it was deleted. */
-export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, actor: Actor) {
+/**
+ * The run's line after the action, that of the new run if it was to run again; null if it was
+ * deleted.
+ */
+export async function applyToRun(
+  core: Core,
+  runId: string,
+  action: string,
+  bodyText: string,
+  actor: Actor,
+) {
   const made = await apply(core, runId, action, parseBody(bodyText), actor);
   const row = core.runs.get(action === "again" ? (made as { runId: string }).runId : runId);
   return { run: row === undefined ? null : runJson(core.detail(row)) };
 }
 
-/** `{"action", "run_ids"}`: each run by itself, so that a refused run does not affect the others. */
+/**
+ * `{"action", "run_ids"}`: each run by itself, so that a refused run does not affect the others.
+ */
 export async function applyToMany(core: Core, bodyText: string, actor: Actor) {
   const { action, run_ids: ids, ...rest } = parseBody(bodyText);
-  if (typeof action !== "string" || !Array.isArray(ids) || ids.some((id) => typeof id !== "string")) {
-    throw new MosaicError("invalid_argument", 'the body must be {"action": text, "run_ids": [text, …]}');
+  if (
+    typeof action !== "string" || !Array.isArray(ids) || ids.some((id) => typeof id !== "string")
+  ) {
+    throw new MosaicError(
+      "invalid_argument",
+      'the body must be {"action": text, "run_ids": [text, …]}',
+    );
   }
   if (ids.length > MANY_LIMIT) {
-    throw new MosaicError("invalid_argument", `${ids.length} runs were named; at most ${MANY_LIMIT} go in one request`);
+    throw new MosaicError(
+      "invalid_argument",
+      `${ids.length} runs were named; at most ${MANY_LIMIT} go in one request`,
+    );
   }
   const failed: { run_id: string; message: string }[] = [];
   for (const runId of ids as string[]) {
@@ -166,7 +219,8 @@ export async function applyToMany(core: Core, bodyText: string, actor: Actor) {
 }
 
 /**
- * @param bodyText of `extend`, `{"seeds", "winner"}`: further seeds for all points, or for the best one
+ * @param bodyText of `extend`, `{"seeds", "winner"}`: further seeds for all points, or for the best
+ * one
  * @throws MosaicError as the core does; both outcomes are in the audit log
  */
 export async function changeSweep(

@@ -1,6 +1,7 @@
 /**
- * The page's API as Hono sub-apps: routes only; the files beside this one build the answers. `PageApi` is the type of
- * everything, from which the page's own client (client/api.ts) knows paths, queries and answers.
+ * The page's API as Hono sub-apps: routes only; the files beside this one build the answers.
+ * `PageApi` is the type of everything, from which the page's own client (client/api.ts) knows
+ * paths, queries and answers.
  */
 import { type Context, Hono, type MiddlewareHandler, type TypedResponse } from "hono";
 import { MosaicError } from "../../base/errors.ts";
@@ -40,7 +41,14 @@ import {
   seriesOfMany,
   seriesWanted,
 } from "./many_runs.ts";
-import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./run_log.ts";
+import {
+  LOG_STREAMS,
+  logLive,
+  type LogStream,
+  readLog,
+  readLogBefore,
+  searchLog,
+} from "./run_log.ts";
 import { listRuns } from "./runs_list.ts";
 import { mediaEventsBefore } from "./media_events.ts";
 import { momentOf } from "./moment.ts";
@@ -66,17 +74,31 @@ type Ctx = Context<PageEnv>;
 type Row = Record<string, any>;
 type Records = Partial<Record<TelemetryKind, Row[]>> & { heads: ReturnType<typeof heads> };
 
-/** Declares, for the typed client, what a route reads of a request; the values are checked where they are read. */
-function takes<I extends { query?: unknown; json?: unknown }>(): MiddlewareHandler<PageEnv, string, { in: I; out: I }> {
+/**
+ * Declares, for the typed client, what a route reads of a request; the values are checked where
+ * they are read.
+ */
+function takes<I extends { query?: unknown; json?: unknown }>(): MiddlewareHandler<
+  PageEnv,
+  string,
+  { in: I; out: I }
+> {
   return (_, next) => next();
 }
 
 /** An answer whose JSON text exists already. */
 function jsonText<T>(c: Ctx, text: string): TypedResponse<T, 200, "json"> {
-  return c.body(text, 200, { "content-type": "application/json" }) as unknown as TypedResponse<T, 200, "json">;
+  return c.body(text, 200, { "content-type": "application/json" }) as unknown as TypedResponse<
+    T,
+    200,
+    "json"
+  >;
 }
 
-/** Where a live stream continues: after the last event that the browser received, else after `since`, else at `fallback`. */
+/**
+ * Where a live stream continues: after the last event that the browser received, else after
+ * `since`, else at `fallback`.
+ */
 const sinceOf = (c: Ctx, fallback: number): number =>
   wholeNumber("since", c.req.header("last-event-id") || c.req.query("since"), fallback);
 
@@ -115,7 +137,9 @@ function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
       }))
     .get("/columns", takes<{ query: { id?: string | string[] } }>(), (c) => {
       const ids = c.req.queries("id");
-      return ids === undefined ? c.json(columnNames(core)) : c.json({ columns: runColumns(core, ids) });
+      return ids === undefined
+        ? c.json(columnNames(core))
+        : c.json({ columns: runColumns(core, ids) });
     })
     // These change nothing; they are POST because a thousand ids are too long for a URL.
     .post("/series", takes<{ json: { runs: string[]; names: string[] } }>(), async (c) => {
@@ -134,11 +158,17 @@ function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
     .post(
       "/compared",
       takes<{ json: { runs: string[] } }>(),
-      async (c) => c.json({ runs: await comparedRuns(core, runsWanted(await textOf(c.req.raw, body))) }),
+      async (c) =>
+        c.json({ runs: await comparedRuns(core, runsWanted(await textOf(c.req.raw, body))) }),
     )
     .post("/report", takes<{ json: ReportRequest }>(), async (c) => {
       const { runs, options } = reportWanted(await textOf(c.req.raw, body));
-      if (reporting) throw new MosaicError("resource_exhausted", "another report is being made: try again in a moment");
+      if (reporting) {
+        throw new MosaicError(
+          "resource_exhausted",
+          "another report is being made: try again in a moment",
+        );
+      }
       reporting = true;
       try {
         return c.body(await pageReport(core, runs, options), 200, {
@@ -153,26 +183,39 @@ function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
     .get("/live", (c) => {
       const since = sinceOf(c, head());
       return streams.respond((signal) =>
-        counted(core, { stream: "event_log", since, head }, allRunsLive(core, ticker, since, tickMs, signal))
+        counted(
+          core,
+          { stream: "event_log", since, head },
+          allRunsLive(core, ticker, since, tickMs, signal),
+        )
       );
     })
     .get("/frames/live", (c) => {
       const of = c.req.queries("of") ?? [];
       if (of.length === 0 || of.length > MAX_WATCHED) {
-        throw new MosaicError("invalid_argument", `of names ${of.length} runs; must be 1 to ${MAX_WATCHED}`);
+        throw new MosaicError(
+          "invalid_argument",
+          `of names ${of.length} runs; must be 1 to ${MAX_WATCHED}`,
+        );
       }
       const ids = of.map((id) => core.runs.resolve(id).runId);
-      return streams.respondBytes((signal) => counted(core, { stream: "frames" }, framesLive(core, ids, signal)));
+      return streams.respondBytes((signal) =>
+        counted(core, { stream: "frames" }, framesLive(core, ids, signal))
+      );
     })
-    .get("/events", takes<{ query: { since?: string; limit?: string; run?: string; kinds?: string } }>(), (c) => {
-      const kinds = c.req.query("kinds");
-      const rows = core.runs.eventsSince(wholeNumber("since", c.req.query("since"), 0), {
-        limit: wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT),
-        ...(c.req.query("run") ? { runId: c.req.query("run")! } : {}),
-        ...(kinds ? { kinds: parseEventKinds(kinds) } : {}),
-      });
-      return c.json({ events: rows.map(eventLine), head: head() });
-    })
+    .get(
+      "/events",
+      takes<{ query: { since?: string; limit?: string; run?: string; kinds?: string } }>(),
+      (c) => {
+        const kinds = c.req.query("kinds");
+        const rows = core.runs.eventsSince(wholeNumber("since", c.req.query("since"), 0), {
+          limit: wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT),
+          ...(c.req.query("run") ? { runId: c.req.query("run")! } : {}),
+          ...(kinds ? { kinds: parseEventKinds(kinds) } : {}),
+        });
+        return c.json({ events: rows.map(eventLine), head: head() });
+      },
+    )
     .get("/events/live", (c) => {
       const since = sinceOf(c, head());
       return streams.respond((signal) =>
@@ -186,7 +229,11 @@ function actorIn(c: Ctx, log: Logger, audit: Audit | undefined): Actor {
   const by = requestedBy(c.env);
   return {
     identity,
-    submitter: identity !== LOCAL_OWNER ? identity.name : by.uid === undefined ? "" : `uid:${by.uid}`,
+    submitter: identity !== LOCAL_OWNER
+      ? identity.name
+      : by.uid === undefined
+      ? ""
+      : `uid:${by.uid}`,
     log,
     entered: (what) => audit?.did({ who: identity.name, ...by, ...what }),
   };
@@ -208,7 +255,10 @@ function sweepsApi(core: Core, { log, audit, body }: Pick<ApiOptions, "log" | "a
     .get("/:id/table", takes<{ query: { of?: string; format?: string } }>(), async (c) => {
       const { of = "points", format = "csv" } = c.req.query();
       const bytes = await core.sweepTable(c.req.param("id"), of, format);
-      return c.body(bytes, 200, { "content-type": FILE_TYPES[format]!, "content-disposition": "attachment" });
+      return c.body(bytes, 200, {
+        "content-type": FILE_TYPES[format]!,
+        "content-disposition": "attachment",
+      });
     })
     .post("/:id/:action", takes<{ json: { seeds?: string; winner?: boolean } }>(), async (c) => {
       const { id, action } = c.req.param();
@@ -219,17 +269,24 @@ function sweepsApi(core: Core, { log, audit, body }: Pick<ApiOptions, "log" | "a
 
 function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: ApiOptions) {
   const actorOf = (c: Ctx) => actorIn(c, log, audit);
-  /** A run may be read by its name, a prefix of its id or "@last"; to change it, its id is required. */
+  /**
+   * A run may be read by its name, a prefix of its id or "@last"; to change it, its id is required.
+   */
   const runOf = (c: Ctx): RunRow => core.runs.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {
     const kind = c.req.param("kind") as TelemetryKind;
-    if (!TELEMETRY_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
+    if (!TELEMETRY_KINDS.includes(kind)) {
+      throw new MosaicError("not_found", `there are no records called "${kind}"`);
+    }
     return kind;
   };
   const frameKindOf = (c: Ctx): FrameKind => {
     const kind = c.req.query("kind") ?? "steps";
     if (kind === "steps" || kind === "episodes") return kind;
-    throw new MosaicError("invalid_argument", `kind: "${kind}" have no frames, only steps and episodes`);
+    throw new MosaicError(
+      "invalid_argument",
+      `kind: "${kind}" have no frames, only steps and episodes`,
+    );
   };
   const streamOf = (c: Ctx): LogStream => {
     const stream = c.req.param("stream") as LogStream;
@@ -238,19 +295,23 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
   };
   type LogQuery = { [K in "from" | "before" | "q" | "attempt"]?: string };
   type ListQuery = {
-    [K in "state" | "name" | "tag" | "sort" | "limit" | "token" | "where" | "columns" | "trash"]?: string;
+    [K in "state" | "name" | "tag" | "sort" | "limit" | "token" | "where" | "columns" | "trash"]?:
+      string;
   };
   type SeriesQuery = { name?: string | string[]; from?: string; to?: string; buckets?: string };
 
   return new Hono<PageEnv>()
     .get("/", takes<{ query: ListQuery & { ids?: string } }>(), async (c) => {
       if (c.req.query("ids") === undefined) {
-        // Read the newest event number first: a change during the listing is then sent twice instead of being missed.
+        // Read the newest event number first: a change during the listing is then sent twice
+        // instead of being missed.
         const head = core.runs.eventHead();
         return c.json({ ...await listRuns(core, c.req.query()), head });
       }
       const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.runs.get(id));
-      return c.json({ runs: rows.filter((r) => r !== undefined).map((r) => runJson(core.detail(r))) });
+      return c.json({
+        runs: rows.filter((r) => r !== undefined).map((r) => runJson(core.detail(r))),
+      });
     })
     .post(
       "/actions",
@@ -268,7 +329,10 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     .get("/:id/config", takes<{ query: { reveal?: string } }>(), (c) => {
       const reveal = c.req.query("reveal") === "1";
       if (reveal && !c.get("identity").admin) {
-        throw new MosaicError("permission_denied", "secrets of a config are shown only to the admin role");
+        throw new MosaicError(
+          "permission_denied",
+          "secrets of a config are shown only to the admin role",
+        );
       }
       return c.json(presentConfig(runOf(c).configJson, reveal));
     })
@@ -277,29 +341,41 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     .get("/:id/series", takes<{ query: SeriesQuery }>(), (c) => {
       const { runId } = runOf(c);
       const names = c.req.queries("name");
-      if (names === undefined) return c.json({ series: core.records.listSeries(runId).map(seriesLine) });
+      if (names === undefined) {
+        return c.json({ series: core.records.listSeries(runId).map(seriesLine) });
+      }
       const from = wholeNumber("from", c.req.query("from"), 0);
       const to = wholeNumber("to", c.req.query("to"), Number.MAX_SAFE_INTEGER);
       const buckets = wholeNumber("buckets", c.req.query("buckets"), 500, 1, BUCKETS_LIMIT);
       return c.json({
-        series: names.slice(0, SERIES_LIMIT).map((n) => columns(core.records, runId, n, from, to, buckets)),
+        series: names.slice(0, SERIES_LIMIT).map((n) =>
+          columns(core.records, runId, n, from, to, buckets)
+        ),
       });
     })
     .get("/:id/eval", async (c) => c.json({ summary: await evalSummary(core.detail(runOf(c))) }))
-    .get("/:id/frames", takes<{ query: { kind?: FrameKind; since?: string; limit?: string } }>(), (c) => {
-      const { runId } = runOf(c);
-      return c.json(framesOf(
-        core,
-        runId,
-        frameKindOf(c),
-        wholeNumber("since", c.req.query("since"), 0),
-        wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
-      ));
-    })
+    .get(
+      "/:id/frames",
+      takes<{ query: { kind?: FrameKind; since?: string; limit?: string } }>(),
+      (c) => {
+        const { runId } = runOf(c);
+        return c.json(framesOf(
+          core,
+          runId,
+          frameKindOf(c),
+          wholeNumber("since", c.req.query("since"), 0),
+          wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
+        ));
+      },
+    )
     .get("/:id/media_events", takes<{ query: { before?: string } }>(), (c) => {
       const { runId } = runOf(c);
       return c.json(
-        mediaEventsBefore(core, runId, wholeNumber("before", c.req.query("before"), Number.MAX_SAFE_INTEGER, 1)),
+        mediaEventsBefore(
+          core,
+          runId,
+          wholeNumber("before", c.req.query("before"), Number.MAX_SAFE_INTEGER, 1),
+        ),
       );
     })
     .get("/:id/moment", takes<{ query: { episode?: string; at?: string } }>(), (c) => {
@@ -318,7 +394,9 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       const kind = kindOf(c);
       const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
       const json = recordAt(core.records, runId, kind, seq);
-      if (json === undefined) throw new MosaicError("not_found", `the run has none of ${kind} with seq ${seq}`);
+      if (json === undefined) {
+        throw new MosaicError("not_found", `the run has none of ${kind} with seq ${seq}`);
+      }
       return jsonText<Row>(c, json);
     })
     .get("/:id/logs/:stream", takes<{ query: LogQuery }>(), async (c) => {
@@ -331,7 +409,9 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
         return c.json(await searchLog(core, row, stream, q.slice(0, 500), from, 500, attempt));
       }
       if (before !== undefined) {
-        return c.json(await readLogBefore(core, row, stream, wholeNumber("before", before, 0), attempt));
+        return c.json(
+          await readLogBefore(core, row, stream, wholeNumber("before", before, 0), attempt),
+        );
       }
       const from = wholeNumber("from", c.req.query("from"), 0, Number.MIN_SAFE_INTEGER);
       return c.json(await readLog(core, row, stream, from, attempt));
@@ -354,7 +434,8 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     })
     .get(
       "/:id/artifacts/:path{.+}",
-      async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path"), c.req.raw),
+      async (c) =>
+        await artifactResponse(core, core.detail(runOf(c)), c.req.param("path"), c.req.raw),
     )
     .post("/:id/:action", takes<{ json: Record<string, unknown> }>(), async (c) => {
       const { id, action } = c.req.param();
@@ -369,7 +450,10 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       const since = wholeNumber("since", c.req.query("since"), 0);
       const limit = wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT);
       const { json } = recordsAfter(core.records, runId, kind, since, limit);
-      return jsonText<Records>(c, `{"${kind}":${json},"heads":${JSON.stringify(heads(core, runId))}}`);
+      return jsonText<Records>(
+        c,
+        `{"${kind}":${json},"heads":${JSON.stringify(heads(core, runId))}}`,
+      );
     })
     .get("/:id/:kind/live", (c) => {
       const { runId } = runOf(c);

@@ -1,5 +1,6 @@
 /**
- * A series for a chart, as columns rather than rows, because a chart has hundreds of buckets and is updated every second.
+ * A series for a chart, as columns rather than rows, because a chart has hundreds of buckets and is
+ * updated every second.
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
@@ -33,7 +34,10 @@ export function columns(
 }
 
 /** Compared runs may lack a series: then it is empty. */
-export function pointsOrNone(records: TelemetryReader, ...wanted: Parameters<TelemetryReader["series"]>) {
+export function pointsOrNone(
+  records: TelemetryReader,
+  ...wanted: Parameters<TelemetryReader["series"]>
+) {
   try {
     return records.series(...wanted);
   } catch (error) {

@@ -1,4 +1,6 @@
-/** Further columns of the table of runs: parameters, and values of metrics, for all runs at once. */
+/**
+ * Further columns of the table of runs: parameters, and values of metrics, for all runs at once.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import type { Core } from "../../dispatch/core/core.ts";
 import { parameterNames } from "../../dispatch/core/run_parameters.ts";
@@ -12,7 +14,10 @@ export function columnNames(core: Core): ColumnNames {
   return { parameters: parameterNames(core), metrics: core.records.seriesNames() };
 }
 
-/** @param ids such as `param.lr`, `metric.loss:min` @throws `invalid_argument` for a column of the run itself, and for too many */
+/**
+ * @param ids such as `param.lr`, `metric.loss:min` @throws `invalid_argument` for a column of the
+ * run itself, and for too many
+ */
 export function runColumns(core: Core, ids: readonly string[]): RunColumn[] {
   if (ids.length > MOST) {
     throw new MosaicError(

@@ -1,4 +1,7 @@
-/** The live streams: changes, found by durable cursors, and constantly changing numbers, once per tick. */
+/**
+ * The live streams: changes, found by durable cursors, and constantly changing numbers, once per
+ * tick.
+ */
 import type { Core } from "../../dispatch/core/core.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
@@ -47,7 +50,8 @@ export class Ticker {
 const LINE_EVENTS = ["queued", "state", "edited", "trashed", "restored", "deleted"];
 
 /**
- * All runs: `runs` (id = event seq) whenever a run changed its state, was added or removed; `alerts`; `tick` once per tick.
+ * All runs: `runs` (id = event seq) whenever a run changed its state, was added or removed;
+ * `alerts`; `tick` once per tick.
  */
 export async function* allRunsLive(
   core: Core,
@@ -62,7 +66,9 @@ export async function* allRunsLive(
     const events = core.runs.eventsSince(cursor, { limit: CHANGES_PER_EVENT });
     if (events.length > 0) {
       cursor = events.at(-1)!.seq;
-      const ids = [...new Set(events.filter((e) => LINE_EVENTS.includes(e.kind)).map((e) => e.runId))];
+      const ids = [
+        ...new Set(events.filter((e) => LINE_EVENTS.includes(e.kind)).map((e) => e.runId)),
+      ];
       const rows = ids.map((id) => core.runs.get(id));
       const runs = rows.filter((r) => r !== undefined).map((r) => runJson(core.detail(r)));
       const deleted = ids.filter((_, i) => rows[i] === undefined);
@@ -81,7 +87,10 @@ export async function* allRunsLive(
   }
 }
 
-/** One run: `run` with all its detail after each event, `event` (id = event seq), `tick` with changing numbers. */
+/**
+ * One run: `run` with all its detail after each event, `event` (id = event seq), `tick` with
+ * changing numbers.
+ */
 export async function* runLive(
   core: Core,
   runId: string,
@@ -122,13 +131,17 @@ export async function* runLive(
       };
       continue;
     }
-    await waitFor(nextTick - now, signal, (s) => core.runs.waitEventsBeyond(core.runs.eventHead(), s));
+    await waitFor(
+      nextTick - now,
+      signal,
+      (s) => core.runs.waitEventsBeyond(core.runs.eventHead(), s),
+    );
   }
 }
 
 /**
- * Every record of one kind after `since`, in order and without gaps; the event's id is the last record's seq. Ends with
- * `gone` when the run is deleted.
+ * Every record of one kind after `since`, in order and without gaps; the event's id is the last
+ * record's seq. Ends with `gone` when the run is deleted.
  */
 export async function* recordsLive(
   core: Core,
@@ -159,7 +172,11 @@ export async function* recordsLive(
 }
 
 /** The event log of all runs; the event's id is its seq. */
-export async function* eventsLive(core: Core, since: number, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+export async function* eventsLive(
+  core: Core,
+  since: number,
+  signal: AbortSignal,
+): AsyncGenerator<ServerEvent> {
   let cursor = since;
   while (!signal.aborted) {
     const events = core.runs.eventsSince(cursor, { limit: RECORDS_PER_EVENT });
@@ -173,7 +190,10 @@ export async function* eventsLive(core: Core, since: number, signal: AbortSignal
   }
 }
 
-/** Counts a stream among the subscribers. Its cursor is the id of the last event that the connection has accepted. */
+/**
+ * Counts a stream among the subscribers. Its cursor is the id of the last event that the connection
+ * has accepted.
+ */
 export async function* counted<T extends Partial<ServerEvent> | Uint8Array>(
   core: Core,
   what: { stream: string; since?: number; head?: () => number },

@@ -1,4 +1,7 @@
-/** Reads many runs for one request of the page; a thousand runs take a while, so other work runs in between. */
+/**
+ * Reads many runs for one request of the page; a thousand runs take a while, so other work runs in
+ * between.
+ */
 import { parsedJson } from "../../base/text/json_text.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { natural } from "../../base/text/natural_order.ts";
@@ -31,7 +34,10 @@ interface SeriesWanted {
   /** Per run. */
   buckets: number;
   rough: boolean;
-  /** What the page has of each name and run: the first point of its last bucket, and the width of buckets; null: nothing. */
+  /**
+   * What the page has of each name and run: the first point of its last bucket, and the width of
+   * buckets; null: nothing.
+   */
   have: (readonly [from: number, width: number] | null)[][] | undefined;
 }
 
@@ -60,9 +66,17 @@ function textsOf(body: Record<string, unknown>, field: string, most: number): st
   return value;
 }
 
-function wholeOf(body: Record<string, unknown>, field: string, fallback: number, min: number, max: number): number {
+function wholeOf(
+  body: Record<string, unknown>,
+  field: string,
+  fallback: number,
+  min: number,
+  max: number,
+): number {
   const value = body[field] ?? fallback;
-  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return value as number;
+  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) {
+    return value as number;
+  }
   throw new MosaicError(
     "invalid_argument",
     `${field} is ${JSON.stringify(value)?.slice(0, 100)}; must be an integer from ${min} to ${max}`,
@@ -70,7 +84,9 @@ function wholeOf(body: Record<string, unknown>, field: string, fallback: number,
 }
 
 /** The runs, and the number of buckets. */
-function sampleWanted(body: Record<string, unknown>): Pick<SeriesWanted, "runs" | "buckets" | "rough"> {
+function sampleWanted(
+  body: Record<string, unknown>,
+): Pick<SeriesWanted, "runs" | "buckets" | "rough"> {
   const runs = textsOf(body, "runs", MOST_RUNS);
   const most = Math.min(4000, Math.floor(MOST_BUCKETS / runs.length));
   return {
@@ -95,8 +111,11 @@ export function seriesWanted(text: string): SeriesWanted {
 function haveOf(given: unknown): SeriesWanted["have"] {
   if (given === undefined) return undefined;
   const isPair = (one: unknown) =>
-    one === null || (Array.isArray(one) && one.length === 2 && one.every((n) => Number.isSafeInteger(n) && n >= 1));
-  if (Array.isArray(given) && given.every((of) => Array.isArray(of) && of.every(isPair))) return given;
+    one === null ||
+    (Array.isArray(one) && one.length === 2 && one.every((n) => Number.isSafeInteger(n) && n >= 1));
+  if (Array.isArray(given) && given.every((of) => Array.isArray(of) && of.every(isPair))) {
+    return given;
+  }
   throw new MosaicError(
     "invalid_argument",
     "have must be, for each name, a list of [from, width] or null for each run",
@@ -144,7 +163,10 @@ export function reportWanted(text: string): ReportWanted {
   const runs = textsOf(body, "runs", MOST_REPORTED);
   const band = body["band"] ?? "sd";
   if (typeof band !== "string" || !Object.hasOwn(BANDS, band)) {
-    throw new MosaicError("invalid_argument", `band must be one of ${Object.keys(BANDS).join(", ")}`);
+    throw new MosaicError(
+      "invalid_argument",
+      `band must be one of ${Object.keys(BANDS).join(", ")}`,
+    );
   }
   const on = (name: string) => body[name] === true;
   const groupBy = body["group_by"];
@@ -172,8 +194,15 @@ class Turns {
   }
 }
 
-/** Name after name, as `decodeSeries` reads it. A run that lacks the name, or was deleted, has no buckets. */
-export async function* seriesOfMany(core: Core, wanted: SeriesWanted, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+/**
+ * Name after name, as `decodeSeries` reads it. A run that lacks the name, or was deleted, has no
+ * buckets.
+ */
+export async function* seriesOfMany(
+  core: Core,
+  wanted: SeriesWanted,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
   const { runs, names, from, to, buckets, rough } = wanted;
   const turns = new Turns();
   for (const [n, name] of names.entries()) {
@@ -183,7 +212,9 @@ export async function* seriesOfMany(core: Core, wanted: SeriesWanted, signal: Ab
       found.push(
         ...rough
           ? core.records.outlines(some, name, from, to, buckets)
-          : some.map((runId, i) => endOrAll(core, runId, name, wanted, wanted.have?.[n]?.[r + i] ?? null)),
+          : some.map((runId, i) =>
+            endOrAll(core, runId, name, wanted, wanted.have?.[n]?.[r + i] ?? null)
+          ),
       );
       await turns.take();
       if (signal.aborted) return;
@@ -193,8 +224,9 @@ export async function* seriesOfMany(core: Core, wanted: SeriesWanted, signal: Ab
 }
 
 /**
- * The first data of a comparison, in the order in which the page needs them: the runs and the names of their series as JSON,
- * then the series of the first charts, as `seriesOfMany` returns them. Each is a message of its own.
+ * The first data of a comparison, in the order in which the page needs them: the runs and the names
+ * of their series as JSON, then the series of the first charts, as `seriesOfMany` returns them.
+ * Each is a message of its own.
  */
 export async function* comparisonBegins(
   core: Core,
@@ -218,13 +250,15 @@ const FIRST_NAMES = ["episode_reward", "episode_length", "reward"];
 /** The usual ones first, then those without a section, then by name, numbers by size. */
 function byImportance(a: string, b: string): number {
   const rank = (name: string) =>
-    FIRST_NAMES.includes(name) ? FIRST_NAMES.indexOf(name) : FIRST_NAMES.length + Number(name.includes("/"));
+    FIRST_NAMES.includes(name)
+      ? FIRST_NAMES.indexOf(name)
+      : FIRST_NAMES.length + Number(name.includes("/"));
   return rank(a) - rank(b) || natural(a, b);
 }
 
 /**
- * Names of series that any of the runs has, in the order of their charts; series with at most one point per run are
- * separate.
+ * Names of series that any of the runs has, in the order of their charts; series with at most one
+ * point per run are separate.
  */
 export async function namesOfMany(core: Core, runs: readonly string[]): Promise<SeriesNames> {
   const answer: SeriesNames = { names: [], once: [] };
@@ -235,14 +269,20 @@ export async function namesOfMany(core: Core, runs: readonly string[]): Promise<
     if (found === undefined) continue;
     const { name, once } = found;
     // Each attempt reports its settings again.
-    if (once || name.startsWith("config.")) answer.once.push({ name, values: valued ? runs.map(() => null) : [] });
-    else answer.names.push(name);
+    if (once || name.startsWith("config.")) {
+      answer.once.push({
+        name,
+        values: valued ? runs.map(() => null) : [],
+      });
+    } else answer.names.push(name);
   }
   answer.names.sort(byImportance);
   if (!valued || answer.once.length === 0) return answer;
   const byName = new Map(answer.once.map(({ name, values }) => [name, values]));
   for (const [r, runId] of runs.entries()) {
-    for (const { name, last } of core.records.listSeries(runId)) byName.get(name)?.splice(r, 1, last);
+    for (const { name, last } of core.records.listSeries(runId)) {
+      byName.get(name)?.splice(r, 1, last);
+    }
     await turns.take();
   }
   return answer;
@@ -254,7 +294,9 @@ export async function comparedRuns(core: Core, ids: readonly string[]): Promise<
   const turns = new Turns();
   for (const id of ids) {
     const row = runOrNone(core, id);
-    if (row !== undefined) runs.push({ ...runJson(core.detail(row)), parameters: core.parameters(row.runId) });
+    if (row !== undefined) {
+      runs.push({ ...runJson(core.detail(row)), parameters: core.parameters(row.runId) });
+    }
     await turns.take();
   }
   return runs;

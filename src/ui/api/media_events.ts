@@ -8,9 +8,14 @@ const SCAN_EVENTS = 2000;
 const KINDS = ["text", "histogram"];
 
 /**
- * The texts and histograms among the events before seq `before`, the newest first; events before `from` are not searched.
+ * The texts and histograms among the events before seq `before`, the newest first; events before
+ * `from` are not searched.
  */
-export function mediaEventsBefore(core: Core, runId: string, before: number): { events: MediaEvent[]; from: number } {
+export function mediaEventsBefore(
+  core: Core,
+  runId: string,
+  before: number,
+): { events: MediaEvent[]; from: number } {
   const end = Math.min(before - 1, core.records.head(runId, "events"));
   const from = Math.max(0, end - SCAN_EVENTS);
   const found: MediaEvent[] = [];

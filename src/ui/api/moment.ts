@@ -3,13 +3,19 @@ import type { Core } from "../../dispatch/core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { StoredStep } from "../../gen/records/record_types.ts";
 
-/** The episode record of seq `episode`, and where its steps begin; or the step at Unix time `at`. */
+/**
+ * The episode record of seq `episode`, and where its steps begin; or the step at Unix time `at`.
+ */
 export function momentOf(core: Core, runId: string, of: { episode: number } | { at: number }) {
   if ("at" in of) return { episode: null, agent: null, step_seq: stepAt(core, runId, of.at) };
   const [record] = core.records.read(runId, "episodes", of.episode - 1, 1);
-  if (record === undefined) throw new MosaicError("not_found", `the run has no episode with seq ${of.episode}`);
+  if (record === undefined) {
+    throw new MosaicError("not_found", `the run has no episode with seq ${of.episode}`);
+  }
   const last = stepAt(core, runId, Number(BigInt(record.tsNs) / 1_000_000n));
-  const first = last === null ? undefined : stepOf(core, runId, Math.max(1, last - record.steps + 1));
+  const first = last === null
+    ? undefined
+    : stepOf(core, runId, Math.max(1, last - record.steps + 1));
   const isIts = first?.episode === record.episode;
   return { episode: record.episode, agent: record.agentId, step_seq: isIts ? first.seq : last };
 }
@@ -25,7 +31,8 @@ function stepOf(core: Core, runId: string, seq: number): StoredStep | undefined 
 }
 
 /**
- * Seq of the last step up to that time; null if there is none. Steps are stored approximately in the order of their times.
+ * Seq of the last step up to that time; null if there is none. Steps are stored approximately in
+ * the order of their times.
  */
 function stepAt(core: Core, runId: string, at: number): number | null {
   let [low, high] = [1, core.records.head(runId, "steps")];

@@ -1,4 +1,7 @@
-/** The JSON of the page's API (docs/reference/page.md). Runs, artifacts, events and the host are as the command line prints them. */
+/**
+ * The JSON of the page's API (docs/reference/page.md). Runs, artifacts, events and the host are as
+ * the command line prints them.
+ */
 import type { z } from "zod";
 import type { Core } from "../../dispatch/core/core.ts";
 import type * as contract from "../../registry/contract.ts";
@@ -6,7 +9,12 @@ import { lineageMessage } from "../../dispatch/lineage/lineage_message.ts";
 import { type LineageJson, lineageJson } from "../../registry/artifacts/lineage_json.ts";
 import { beyondLimits } from "../../registry/event_data.ts";
 import type { EventRow, RunRow } from "../../registry/row_types.ts";
-import { type ArtifactJson, artifactJson, type EventJson, eventJson } from "../../runs/fields/host_json.ts";
+import {
+  type ArtifactJson,
+  artifactJson,
+  type EventJson,
+  eventJson,
+} from "../../runs/fields/host_json.ts";
 import { runDetailJson } from "../../runs/fields/run_json.ts";
 import type { RunDetailJson, RunJson } from "../../runs/fields/run_types.ts";
 import type { SeriesSummary } from "../../records/stored.ts";
@@ -51,14 +59,29 @@ export function seriesLine(
   { name, points, nonFinite, last, min, max, mean, minStep, maxStep, label, copyOf }: SeriesSummary,
 ): z.infer<typeof contract.Series> {
   return {
-    ...{ name, points, non_finite: nonFinite, last, min, max, mean, min_step: minStep, max_step: maxStep },
+    ...{
+      name,
+      points,
+      non_finite: nonFinite,
+      last,
+      min,
+      max,
+      mean,
+      min_step: minStep,
+      max_step: maxStep,
+    },
     source: label || "stdout",
     copy_of: copyOf,
   };
 }
 
-/** An earlier version stored events without bounds: one of those must not end the list and the live streams. */
+/**
+ * An earlier version stored events without bounds: one of those must not end the list and the live
+ * streams.
+ */
 export function eventLine(row: EventRow): EventJson {
   const leftOut = beyondLimits(row.dataJson);
-  return eventJson(leftOut === undefined ? row : { ...row, dataJson: JSON.stringify({ left_out: leftOut }) });
+  return eventJson(
+    leftOut === undefined ? row : { ...row, dataJson: JSON.stringify({ left_out: leftOut }) },
+  );
 }

@@ -1,4 +1,7 @@
-/** The report that the page's button saves: as `mosaic report` writes it, from the daemon's own registry and telemetry. */
+/**
+ * The report that the page's button saves: as `mosaic report` writes it, from the daemon's own
+ * registry and telemetry.
+ */
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { readCode } from "../../dispatch/code/run_code.ts";
@@ -7,7 +10,11 @@ import type { ReportedRun, ReportOptions } from "../../runs/report/report.ts";
 import { stepsReached } from "../../records/progress_series.ts";
 
 /** @throws MosaicError `not_found`, `invalid_argument` */
-export async function pageReport(core: Core, refs: readonly string[], options: ReportOptions): Promise<string> {
+export async function pageReport(
+  core: Core,
+  refs: readonly string[],
+  options: ReportOptions,
+): Promise<string> {
   // Most daemons never make a report.
   const { reportOf } = await import("../../runs/report/report.ts");
   const runs = new Map<string, ReportedRun>();
@@ -24,7 +31,9 @@ export async function pageReport(core: Core, refs: readonly string[], options: R
     },
     async curve(runId: string, name: string, buckets: number, overwritten: boolean) {
       await yieldToOthers();
-      return core.records.series(runId, name, 0, 0, buckets).filter((bucket) => overwritten || !bucket.overwritten);
+      return core.records.series(runId, name, 0, 0, buckets).filter((bucket) =>
+        overwritten || !bucket.overwritten
+      );
     },
   };
   return await reportOf(reader, Date.now(), [...runs.values()], options);

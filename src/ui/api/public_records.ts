@@ -1,4 +1,7 @@
-/** Records of telemetry in their public JSON (docs/reference/telemetry.md), passed on as text: the worker's JSON is unchanged. */
+/**
+ * Records of telemetry in their public JSON (docs/reference/telemetry.md), passed on as text: the
+ * worker's JSON is unchanged.
+ */
 import { jsonLines } from "../../records/public_json.ts";
 import { withoutRenderPayload } from "../../records/render_payload.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
@@ -12,7 +15,11 @@ export interface Records {
   last: number | undefined;
 }
 
-function asArray<K extends TelemetryKind>(runId: string, kind: K, rows: readonly StoredOf[K][]): string {
+function asArray<K extends TelemetryKind>(
+  runId: string,
+  kind: K,
+  rows: readonly StoredOf[K][],
+): string {
   return `[${jsonLines(runId, kind, rows).trimEnd().replaceAll("\n", ",")}]`;
 }
 

@@ -21,7 +21,10 @@ export interface LogChunk {
   size: number;
   attempt: number;
   text: string;
-  /** The unfinished line at the end of the log: what a terminal would show of it, its last characters. */
+  /**
+   * The unfinished line at the end of the log: what a terminal would show of it, its last
+   * characters.
+   */
   rest: string;
 }
 
@@ -43,15 +46,20 @@ export function logSizes(core: Core, row: RunRow): Record<LogStream, number> {
   return { stdout: stdout!, stderr: stderr! };
 }
 
-async function readBytes(file: LogFile | undefined, from: number, length: number): Promise<Uint8Array> {
+async function readBytes(
+  file: LogFile | undefined,
+  from: number,
+  length: number,
+): Promise<Uint8Array> {
   if (file === undefined || length <= 0) return new Uint8Array();
   const bytes = new Uint8Array(length);
   return bytes.subarray(0, await file.read(from, bytes));
 }
 
 /**
- * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a line). An unfinished last
- * line is left for the next call, unless the attempt is over or the line fills the answer.
+ * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a
+ * line). An unfinished last line is left for the next call, unless the attempt is over or the line
+ * fills the answer.
  * @param attempt default: the newest
  * @throws {MosaicError} `invalid_argument` for an attempt that the run did not have
  */
@@ -66,11 +74,20 @@ export async function readLog(
   return { ...where, text: decoder.decode(bytes) };
 }
 
-async function readLines(core: Core, row: RunRow, stream: LogStream, from: number, attempt?: number) {
+async function readLines(
+  core: Core,
+  row: RunRow,
+  stream: LogStream,
+  from: number,
+  attempt?: number,
+) {
   using file = core.openLog(row, stream, logOf(attempt));
   const size = file?.size ?? 0;
   const begin = file?.begin() ?? 0;
-  let start = Math.max(begin, from < 0 ? size + Math.max(from, -CHUNK_BYTES) : Math.min(from, size));
+  let start = Math.max(
+    begin,
+    from < 0 ? size + Math.max(from, -CHUNK_BYTES) : Math.min(from, size),
+  );
   let bytes = await readBytes(file, start, Math.min(CHUNK_BYTES, size - start));
   if (from < 0 && start > begin) {
     const lineStart = bytes.indexOf(NEWLINE) + 1;
@@ -82,14 +99,23 @@ async function readLines(core: Core, row: RunRow, stream: LogStream, from: numbe
   const live = !isEnded(row.state) && (attempt ?? row.attempt) === row.attempt;
   const rest = atEnd && live ? restOf(bytes.subarray(lastEnd)) : "";
   if (atEnd ? live : lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
-  return { from: start, to: start + bytes.length, size, attempt: attempt ?? row.attempt, rest, bytes };
+  return {
+    from: start,
+    to: start + bytes.length,
+    size,
+    attempt: attempt ?? row.attempt,
+    rest,
+    bytes,
+  };
 }
 
 function logOf(attempt: number | undefined): LogOf {
   return attempt === undefined ? {} : { attempt };
 }
 
-/** A progress bar writes its line repeatedly, separated by carriage returns: the last one counts. */
+/**
+ * A progress bar writes its line repeatedly, separated by carriage returns: the last one counts.
+ */
 function restOf(bytes: Uint8Array): string {
   let end = bytes.length;
   while (bytes[end - 1] === CARRIAGE_RETURN) end--;
@@ -114,7 +140,14 @@ export async function readLogBefore(
   const lineStart = start > begin ? bytes.indexOf(NEWLINE) + 1 : 0;
   start += lineStart;
   bytes = bytes.subarray(lineStart);
-  return { from: start, to: end, size, attempt: attempt ?? row.attempt, text: decoder.decode(bytes), rest: "" };
+  return {
+    from: start,
+    to: end,
+    size,
+    attempt: attempt ?? row.attempt,
+    text: decoder.decode(bytes),
+    rest: "",
+  };
 }
 
 export interface LogMatches {
@@ -130,8 +163,14 @@ function lowered(text: string): string {
   return text.replaceAll("\u0130", "i").toLowerCase();
 }
 
-/** Finds the matches first and the borders of their lines then, because a log may consist of empty lines. */
-export function* linesWith(wanted: string, bytes: Uint8Array): Generator<{ from: number; to: number; line: string }> {
+/**
+ * Finds the matches first and the borders of their lines then, because a log may consist of empty
+ * lines.
+ */
+export function* linesWith(
+  wanted: string,
+  bytes: Uint8Array,
+): Generator<{ from: number; to: number; line: string }> {
   if (wanted.includes("\n")) return;
   const text = decoder.decode(bytes);
   const searched = lowered(text);
@@ -179,8 +218,9 @@ export async function searchLog(
 }
 
 /**
- * Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, announced by `attempt`. Existing text
- * is sent completely; of text that is appended later, lines beyond a rate limit are omitted and counted.
+ * Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, announced by
+ * `attempt`. Existing text is sent completely; of text that is appended later, lines beyond a rate
+ * limit are omitted and counted.
  */
 export async function* logLive(
   core: Core,
@@ -202,11 +242,13 @@ export async function* logLive(
     if (row.attempt !== attempt) {
       attempt = row.attempt;
       offset = 0;
-      // A new attempt has begun: send what it has written so far as existing text, without the rate limit.
+      // A new attempt has begun: send what it has written so far as existing text, without the rate
+      // limit.
       if (history !== undefined) history = 0;
       yield { event: "attempt", data: { attempt } };
     }
-    // The new attempt has written nothing yet, and `logFile` still names the earlier attempt's file.
+    // The new attempt has written nothing yet, and `logFile` still names the earlier attempt's
+    // file.
     if (row.state === "INIT" && row.attempt > 1) {
       await waitFor(pollMs, signal);
       continue;
@@ -224,7 +266,11 @@ export async function* logLive(
         ? { show: bytes.length, suppressedLines: 0 }
         : rate.admit(bytes, performance.now() / 1000);
       const text = decoder.decode(bytes.subarray(0, show));
-      yield { event: "log", id: `${attempt}:${offset}`, data: { ...where, text, suppressed_lines: suppressedLines } };
+      yield {
+        event: "log",
+        id: `${attempt}:${offset}`,
+        data: { ...where, text, suppressed_lines: suppressedLines },
+      };
       continue;
     }
     await waitFor(pollMs, signal);

@@ -11,7 +11,10 @@ function filterOf(query: Record<string, string | undefined>): RunFilter {
   const states = listOf(query.state).map((s) => s.toUpperCase());
   const unknown = states.find((s) => !(RUN_STATES as readonly string[]).includes(s));
   if (unknown !== undefined) {
-    throw new MosaicError("invalid_argument", `state "${unknown}" does not exist; there are ${RUN_STATES.join(", ")}`);
+    throw new MosaicError(
+      "invalid_argument",
+      `state "${unknown}" does not exist; there are ${RUN_STATES.join(", ")}`,
+    );
   }
   const tags = listOf(query.tag);
   return {

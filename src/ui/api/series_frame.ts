@@ -1,6 +1,7 @@
 /**
- * Encodes series of many runs as 64-bit numbers, because texts of a hundred thousand numbers take the daemon and the page
- * longer than everything else. For each name: the number of each run's buckets, then column after column of all runs.
+ * Encodes series of many runs as 64-bit numbers, because texts of a hundred thousand numbers take
+ * the daemon and the page longer than everything else. For each name: the number of each run's
+ * buckets, then column after column of all runs.
  */
 import type { SeriesColumns } from "./page_json.ts";
 import type { SeriesBucketRow } from "../../records/stored.ts";
@@ -8,7 +9,19 @@ import type { SeriesBucketRow } from "../../records/stored.ts";
 /** For an absent step or attempt. */
 const NONE = NaN;
 const COLUMN_NAMES = [
-  ...["first_x", "last_x", "min", "max", "mean", "last", "count", "at", "step", "attempt", "overwritten"] as const,
+  ...[
+    "first_x",
+    "last_x",
+    "min",
+    "max",
+    "mean",
+    "last",
+    "count",
+    "at",
+    "step",
+    "attempt",
+    "overwritten",
+  ] as const,
   "damaged" as const,
 ];
 const [STEP, ATTEMPT, OVERWRITTEN, DAMAGED] = [8, 9, 10, 11];
@@ -39,15 +52,22 @@ export function encodeSeries(runs: readonly (readonly SeriesBucketRow[])[]): Uin
   let at = 0;
   for (const rows of runs) numbers[at++] = rows.length;
   for (const value of COLUMNS) {
-    const shared = alike && runs.every((rows) => rows.every((row, i) => Object.is(value(row), value(first[i]!))));
+    const shared = alike &&
+      runs.every((rows) => rows.every((row, i) => Object.is(value(row), value(first[i]!))));
     numbers[at++] = shared ? SHARED : 0;
-    for (const rows of shared ? runs.slice(0, 1) : runs) for (const row of rows) numbers[at++] = value(row);
+    for (const rows of shared ? runs.slice(0, 1) : runs) {
+      for (const row of rows) numbers[at++] = value(row);
+    }
   }
   return new Uint8Array(numbers.buffer, 0, at * numbers.BYTES_PER_ELEMENT);
 }
 
 /** @param runs number of requested runs @returns for each name each run's columns */
-export function decodeSeries(answer: ArrayBuffer, names: readonly string[], runs: number): SeriesColumns[][] {
+export function decodeSeries(
+  answer: ArrayBuffer,
+  names: readonly string[],
+  runs: number,
+): SeriesColumns[][] {
   const numbers = new Float64Array(answer);
   let at = 0;
   return names.map((name) => {

@@ -1,4 +1,7 @@
-/** Views that few visits need, as a script of their own with its own copy of Preact (parts/parts.tsx): `Later` draws them. */
+/**
+ * Views that few visits need, as a script of their own with its own copy of Preact
+ * (parts/parts.tsx): `Later` draws them.
+ */
 import { Explorer } from "./charts/explorer.tsx";
 import { Again } from "./run/again.tsx";
 import { Code } from "./run/code.tsx";

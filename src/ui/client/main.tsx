@@ -16,14 +16,18 @@ const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
   [/^\/wall$/, () => <Wall />],
   [/^\/sweeps(?:\/([^/]+))?$/, (name) => <SweepsView name={name} />],
 ];
-const NOTHING = <Later view="Nowhere" props={{ what: "There is nothing here." } satisfies { what: string }} />;
+const NOTHING = (
+  <Later view="Nowhere" props={{ what: "There is nothing here." } satisfies { what: string }} />
+);
 
 const main = document.getElementById("main")!;
 
 /** A view starts again with every address. */
 function show(): void {
   // Of before, when comparing was another place.
-  if (location.pathname === "/compare") history.replaceState(null, "", `/${location.search}${location.hash}`);
+  if (location.pathname === "/compare") {
+    history.replaceState(null, "", `/${location.search}${location.hash}`);
+  }
   for (const link of document.querySelectorAll("nav a")) {
     const current = link.getAttribute("href") === location.pathname;
     if (current) link.setAttribute("aria-current", "page");
@@ -43,12 +47,16 @@ function go(path: string): void {
 }
 
 document.addEventListener("click", (event) => {
-  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  if (
+    event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey
+  ) return;
   const link = (event.target as Element).closest("a");
   if (!link || link.origin !== location.origin || link.hasAttribute("download")) return;
   if (link.hash && link.pathname + link.search === location.pathname + location.search) return;
   // The daemon answers it: the manual, or a file.
-  if (link.pathname !== "/compare" && !ROUTES.some(([pattern]) => pattern.test(link.pathname))) return;
+  if (link.pathname !== "/compare" && !ROUTES.some(([pattern]) => pattern.test(link.pathname))) {
+    return;
+  }
   event.preventDefault();
   go(link.pathname + link.search + link.hash);
 });
@@ -80,7 +88,11 @@ const status = document.getElementById("connection")!;
 onConnection(({ state, retryAt }) => {
   status.dataset.state = state;
   if (state === "down") {
-    fill(status, "Daemon unreachable, retrying", h("span", { class: "countdown", "aria-hidden": "true" }));
+    fill(
+      status,
+      "Daemon unreachable, retrying",
+      h("span", { class: "countdown", "aria-hidden": "true" }),
+    );
     countDown(retryAt);
   } else fill(status, state === "live" ? "Live" : "Connecting");
 });
@@ -102,6 +114,8 @@ drawSavedViews(views);
 // A menu closes when something else is used.
 document.addEventListener("click", (event) => {
   const menu = views.querySelector("details");
-  if (menu?.open && (!menu.contains(event.target as Node) || (event.target as Element).closest("a"))) menu.open = false;
+  if (
+    menu?.open && (!menu.contains(event.target as Node) || (event.target as Element).closest("a"))
+  ) menu.open = false;
 });
 show();

@@ -14,7 +14,11 @@ export function Nowhere({ what }: { what: string }) {
         role="search"
         onSubmit={(event) => {
           event.preventDefault();
-          go(`/?name=${encodeURIComponent(event.currentTarget.querySelector("input")!.value.trim())}`);
+          go(
+            `/?name=${
+              encodeURIComponent(event.currentTarget.querySelector("input")!.value.trim())
+            }`,
+          );
         }}
       >
         <input type="search" placeholder="Name or id" aria-label="Find a run by name or id" />

@@ -1,4 +1,7 @@
-/** The one place for runs: the list on the left, the charts of what is drawn on the right, one filter above both. */
+/**
+ * The one place for runs: the list on the left, the charts of what is drawn on the right, one
+ * filter above both.
+ */
 import { RUN_STATES, stateWord } from "../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { metricColumn, queryColumn } from "../../runs/query/query_columns.ts";
@@ -14,7 +17,14 @@ import { alertText } from "./parts/events.tsx";
 import { figure, plural, whole } from "./parts/format.ts";
 import { isTyping } from "./parts/keys.tsx";
 import { Island, Later, useRedraw, WhenSeen } from "./parts/parts.tsx";
-import { type ComponentChildren, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./parts/preact.ts";
+import {
+  type ComponentChildren,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "./parts/preact.ts";
 import type { DifferencesProps } from "./run/config_diff.tsx";
 import { LoadedInsight } from "./sweeps/load_sweeps.tsx";
 import type { ComparedRun } from "../api/page_json.ts";
@@ -46,7 +56,9 @@ const PANE_WORDS: Record<Pane, string> = { list: "List", both: "Both", charts: "
 /** `param.lr` → "lr", `metric.loss:min` → "loss min", `metric.loss` → "loss". */
 function labelOf(id: string): string {
   const column = queryColumn(id, "param");
-  return column.type === "metric" && column.aggregate !== "last" ? `${column.name} ${column.aggregate}` : column.name;
+  return column.type === "metric" && column.aggregate !== "last"
+    ? `${column.name} ${column.aggregate}`
+    : column.name;
 }
 
 /** The list as it was left, for those who come back to it. */
@@ -63,7 +75,9 @@ const keyOf = (model: RunsModel, { eyes: _, pane: __, ...list }: ListAddress) =>
 function namesOf(runs: readonly RunJson[]): Map<string, string> {
   const seen = Map.groupBy(runs, ({ name }) => name);
   return new Map(
-    runs.map(({ run_id, name }) => [run_id, seen.get(name)!.length === 1 ? name : `${name} (${run_id.slice(-6)})`]),
+    runs.map((
+      { run_id, name },
+    ) => [run_id, seen.get(name)!.length === 1 ? name : `${name} (${run_id.slice(-6)})`]),
   );
 }
 
@@ -73,7 +87,9 @@ export function Workspace() {
     const made = new RunsModel();
     return [made, readAddress(made)] as const;
   }, []);
-  const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trash: 0, trouble: "" }).current;
+  const state =
+    useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trash: 0, trouble: "" })
+      .current;
   const search = useRef<HTMLInputElement>(null);
   const [evaluations, setEvaluations] = useState(false);
   const [managed, setManaged] = useState(false);
@@ -175,7 +191,9 @@ export function Workspace() {
         draw();
         // Rows come page by page.
         const top = place;
-        if (top > 0) requestAnimationFrame(() => requestAnimationFrame(() => table.element.scrollTop = top));
+        if (top > 0) {
+          requestAnimationFrame(() => requestAnimationFrame(() => table.element.scrollTop = top));
+        }
         if (!state.loading) place = 0;
       },
       ticked(since) {
@@ -199,7 +217,9 @@ export function Workspace() {
       if (event.key === "/" && !isTyping(event)) {
         event.preventDefault();
         search.current?.focus();
-      } else if (event.key === "Escape" && event.target === search.current && !event.defaultPrevented) {
+      } else if (
+        event.key === "Escape" && event.target === search.current && !event.defaultPrevented
+      ) {
         table.element.focus();
         find("");
       }
@@ -210,7 +230,11 @@ export function Workspace() {
     addEventListener("mosaic-second", draw);
     addEventListener("keydown", onKey);
     return () => {
-      left = { key: keyOf(model, latest.current), selected: [...table.selected], scrollTop: scrolled };
+      left = {
+        key: keyOf(model, latest.current),
+        selected: [...table.selected],
+        scrollTop: scrolled,
+      };
       stop();
       clearInterval(queue);
       room.disconnect();
@@ -225,7 +249,9 @@ export function Workspace() {
       const { parameters, metrics } = await columnNames();
       setNames([
         ...parameters.map((name) => `param.${name}`),
-        ...metrics.flatMap((name) => ["last", "min", "max"].map((figure) => metricColumn(name, figure))),
+        ...metrics.flatMap((name) =>
+          ["last", "min", "max"].map((figure) => metricColumn(name, figure))
+        ),
       ]);
     }), []);
   useEffect(() => {
@@ -243,7 +269,9 @@ export function Workspace() {
     }));
     table.setColumns(shown, isWhole(columns) ? columns : undefined);
     const read = () =>
-      readColumns([...new Set([...further, ...(groupBy.startsWith("param.") ? [groupBy] : []), ...named])]).then(
+      readColumns([
+        ...new Set([...further, ...(groupBy.startsWith("param.") ? [groupBy] : []), ...named]),
+      ]).then(
         (read) => {
           if (latest.current.columns !== columns || latest.current.groupBy !== groupBy) return;
           model.setColumns(read);
@@ -253,7 +281,10 @@ export function Workspace() {
     attempt(read);
     const timer = setInterval(() => {
       // The page already shows the state of the connection.
-      if (further.length + named.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) {
+      if (
+        further.length + named.length > 0 && !document.hidden &&
+        model.countByState().has("EXECUTING")
+      ) {
         read().catch(() => {});
       }
     }, 5000);
@@ -268,8 +299,23 @@ export function Workspace() {
     .map((row) => (row.group?.members ?? [row]).map((r) => r.run_id));
   // Which runs are drawn follows the list's order only when what the list shows is another.
   const drawnKey = JSON.stringify([
-    ...[eyes.base, [...eyes.on], [...eyes.off], shown.length, groupBy, groups.length, state.loading],
-    ...[model.sort, model.direction, model.filter.text, model.filter.where, model.filter.tag, model.filter.kind],
+    ...[
+      eyes.base,
+      [...eyes.on],
+      [...eyes.off],
+      shown.length,
+      groupBy,
+      groups.length,
+      state.loading,
+    ],
+    ...[
+      model.sort,
+      model.direction,
+      model.filter.text,
+      model.filter.where,
+      model.filter.tag,
+      model.filter.kind,
+    ],
     [...model.filter.states],
   ]);
   const drawn = useMemo(() => {
@@ -289,14 +335,20 @@ export function Workspace() {
   });
   useEffect(() => {
     if (groupBy !== "parameters") return;
-    const unknown = shown.filter((r) => !model.parameters.has(r.run_id)).map((r) => r.run_id).slice(0, MOST_RUNS);
+    const unknown = shown.filter((r) => !model.parameters.has(r.run_id)).map((r) => r.run_id).slice(
+      0,
+      MOST_RUNS,
+    );
     if (unknown.length === 0) return;
     attempt(async () => {
       model.keepParameters(await comparedRuns(unknown));
       draw();
     });
   }, [groupBy, shown.length]);
-  useEffect(() => void (document.title = only === undefined ? "Runs · mosaic" : "Compare · mosaic"), []);
+  useEffect(
+    () => void (document.title = only === undefined ? "Runs · mosaic" : "Compare · mosaic"),
+    [],
+  );
   if (!evaluations && model.hasEvaluations()) setEvaluations(true);
   const { filter } = model;
   const all = model.runs.size;
@@ -312,16 +364,23 @@ export function Workspace() {
   const total = state.trouble || (!state.loading && (wrong || unknown)) ||
     (state.loading
       ? `Loading ${whole(all)} …`
-      : (shown.length === all ? plural(all, "run") : `${whole(shown.length)} of ${whole(all)} runs`) +
+      : (shown.length === all
+        ? plural(all, "run")
+        : `${whole(shown.length)} of ${whole(all)} runs`) +
         (groups.length > 0 ? ", mean ± sd" : ""));
   const parameters = names.filter((n) => n.startsWith("param."));
   const gone = only === undefined || state.loading ? 0 : Math.min(only.length, MOST_RUNS) - all;
   const pick = (ids: string[]) => {
-    change({ only: ids.length > 0 ? ids : undefined, eyes: { base: "all", on: new Set(), off: new Set() } });
+    change({
+      only: ids.length > 0 ? ids : undefined,
+      eyes: { base: "all", on: new Set(), off: new Set() },
+    });
     go(location.pathname + location.search);
   };
   const toTrash = state.trash > 0 && (
-    <button type="button" onClick={() => setTrash(true)}>{`Deleted runs (${whole(state.trash)}) …`}</button>
+    <button type="button" onClick={() => setTrash(true)}>
+      {`Deleted runs (${whole(state.trash)}) …`}
+    </button>
   );
   return (
     <>
@@ -377,7 +436,10 @@ export function Workspace() {
                 filter.kind = kind;
                 changed();
               }}
-              of={[["", "Training and evaluations"], ["train", "Training only"], ["eval", "Evaluations only"]]}
+              of={[["", "Training and evaluations"], ["train", "Training only"], [
+                "eval",
+                "Evaluations only",
+              ]]}
             />
           )}
           <Choice
@@ -416,7 +478,9 @@ export function Workspace() {
         </div>
         <span class="total" role="status">{total}</span>
         {pane !== "list" && !state.loading && (
-          <span class="total" title="The runs whose eye is open">{`${whole(drawn.length)} drawn`}</span>
+          <span class="total" title="The runs whose eye is open">
+            {`${whole(drawn.length)} drawn`}
+          </span>
         )}
         <button type="button" onClick={() => setManaged(true)}>Columns …</button>
         <div class="segments" role="group" aria-label="What is shown">
@@ -436,9 +500,15 @@ export function Workspace() {
           <Later
             view="Columns"
             props={{
-              all: [...new Set([...further, ...names])].map((name) => ({ name, label: labelOf(name), title: name })),
+              all: [...new Set([...further, ...names])].map((name) => ({
+                name,
+                label: labelOf(name),
+                title: name,
+              })),
               usual: USUAL_COLUMNS,
-              shown: isWhole(columns) ? columns.filter((c) => c !== "name") : [...further, ...usual],
+              shown: isWhole(columns)
+                ? columns.filter((c) => c !== "name")
+                : [...further, ...usual],
               change: (ids) => choose(ids === undefined ? [] : ["name", ...ids]),
               done: () => setManaged(false),
             } satisfies ColumnsProps}
@@ -446,7 +516,9 @@ export function Workspace() {
         )}
       </div>
       {only !== undefined && only.length > MOST_RUNS && (
-        <p class="said" role="status">{`The first ${MOST_RUNS} of ${only.length} runs are compared.`}</p>
+        <p class="said" role="status">
+          {`The first ${MOST_RUNS} of ${only.length} runs are compared.`}
+        </p>
       )}
       {gone > 0 && <p class="said" role="status">{`${plural(gone, "run")} no longer there.`}</p>}
       {chosen.length > 0 && (
@@ -454,7 +526,14 @@ export function Workspace() {
           <strong role="status">{`${whole(chosen.length)} selected`}</strong>
           <ManyActions runs={chosen} done={redraw} />
           {chosen.length === 1 && <RunAgain key={chosen[0]!.run_id} id={chosen[0]!.run_id} />}
-          {chosen.length >= 2 && <a class="button" href={`/?runs=${chosen.map((r) => r.run_id).join(",")}`}>Compare</a>}
+          {chosen.length >= 2 && (
+            <a
+              class="button"
+              href={`/?runs=${chosen.map((r) => r.run_id).join(",")}`}
+            >
+              Compare
+            </a>
+          )}
           <button
             type="button"
             onClick={() => {
@@ -469,7 +548,9 @@ export function Workspace() {
       <div class="workspace" data-pane={pane} hidden={none}>
         <div class="pane runs-pane" hidden={pane === "charts"}>
           <Island of={table.element} />
-          {shown.length === 0 && !state.loading && !none && <p class="empty">No run passes these filters.</p>}
+          {shown.length === 0 && !state.loading && !none && (
+            <p class="empty">No run passes these filters.</p>
+          )}
         </div>
         {pane === "both" && <Splitter />}
         {pane !== "list" && (
@@ -485,7 +566,9 @@ export function Workspace() {
                   grouped={groups.length > 0}
                 />
               )
-              : !state.loading && <p class="empty">Nothing is drawn: open the eye of a run in the list.</p>}
+              : !state.loading && (
+                <p class="empty">Nothing is drawn: open the eye of a run in the list.</p>
+              )}
           </div>
         )}
       </div>
@@ -504,7 +587,18 @@ function textOf({ filter }: RunsModel): string {
   return filter.where;
 }
 
-const OWN_COLUMNS = ["state", "name", "tags", "reward", "steps", "elapsed", "submitted", "note", "attempt", "rate"];
+const OWN_COLUMNS = [
+  "state",
+  "name",
+  "tags",
+  "reward",
+  "steps",
+  "elapsed",
+  "submitted",
+  "note",
+  "attempt",
+  "rate",
+];
 
 /** What the filter's words may be: columns of the run, parameters by their names alone, metrics. */
 function offeredNames(names: readonly string[]): string[] {
@@ -537,7 +631,9 @@ function useCharted(
   groups: readonly string[],
 ): ChartRun[] {
   const before = useRef<{ key: string; charted: ChartRun[] }>({ key: "", charted: [] });
-  const key = JSON.stringify(runs.map((r) => [r.run_id, r.name, r.started_at, label.get(r.run_id)]));
+  const key = JSON.stringify(
+    runs.map((r) => [r.run_id, r.name, r.started_at, label.get(r.run_id)]),
+  );
   if (before.current.key === key) return before.current.charted;
   const names = namesOf(runs);
   const own = groups.length > 0 ? undefined : colorsOfRuns(runs);
@@ -571,7 +667,13 @@ function Drawn({ model, runs, charted, changes, groups, grouped }: DrawnProps): 
       {runs.length > 1 && (
         <WhenSeen
           of={() => (
-            <Insight model={model} charted={charted} runs={runs} groups={grouped ? groups : []} changes={changes} />
+            <Insight
+              model={model}
+              charted={charted}
+              runs={runs}
+              groups={grouped ? groups : []}
+              changes={changes}
+            />
           )}
         />
       )}
@@ -609,7 +711,12 @@ function Insight(
         <>
           <h2>Where the configs differ</h2>
           <WhenSeen
-            of={() => <Later view="ConfigDifferences" props={{ runs: compared } satisfies DifferencesProps} />}
+            of={() => (
+              <Later
+                view="ConfigDifferences"
+                props={{ runs: compared } satisfies DifferencesProps}
+              />
+            )}
           />
         </>
       )}
@@ -632,12 +739,22 @@ function labelsOf(model: RunsModel, runs: RunJson[], by: string): string[] {
   );
 }
 
-/** The runs under their groups, in the order of each group's first run; only open groups show theirs. */
-function grouped(runs: RunJson[], labels: readonly string[], opened: ReadonlySet<string>): ShownRow[] {
+/**
+ * The runs under their groups, in the order of each group's first run; only open groups show
+ * theirs.
+ */
+function grouped(
+  runs: RunJson[],
+  labels: readonly string[],
+  opened: ReadonlySet<string>,
+): ShownRow[] {
   if (labels.length === 0) return runs;
   const groups = Map.groupBy(runs, (_, i) => labels[i]!);
   return [...groups].flatMap(([label, members]) => {
     const open = opened.has(label);
-    return [{ ...members[0]!, run_id: GROUP + label, group: { label, members, open } }, ...(open ? members : [])];
+    return [
+      { ...members[0]!, run_id: GROUP + label, group: { label, members, open } },
+      ...(open ? members : []),
+    ];
   });
 }

@@ -1,7 +1,8 @@
 /**
- * Files of a run for the page: only plain ones, only inside the run's directory or, by reference, its working directory,
- * regardless of links that a worker creates. The first bytes decide the type: videos, audio and images are shown in place,
- * everything else is a download. The response's policy forbids a file that is opened as a document to run or load anything.
+ * Files of a run for the page: only plain ones, only inside the run's directory or, by reference,
+ * its working directory, regardless of links that a worker creates. The first bytes decide the
+ * type: videos, audio and images are shown in place, everything else is a download. The response's
+ * policy forbids a file that is opened as a document to run or load anything.
  */
 import type { Core, RunDetail } from "../../dispatch/core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -17,26 +18,31 @@ const FILE_POLICY = "default-src 'none'; img-src 'self'; media-src 'self'; sandb
 const SIGNATURE_BYTES = 16;
 
 /**
- * The plain file at `path` below a directory; undefined if there is none. @param path relative, without ".." @throws
- * `permission_denied` for anything but a plain file, and behind any link
+ * The plain file at `path` below a directory; undefined if there is none. @param path relative,
+ * without ".." @throws `permission_denied` for anything but a plain file, and behind any link
  */
 export function openWithin(directory: string, path: string): RegularFile | undefined {
   return openRegular(`${directory}/${path}`, directory);
 }
 
 /**
- * An artifact by reference is outside of the run's directory, and a worker chose its path. So it is opened only below the
- * run's working directory, and sent only if the worker's user owns it, or if it is a video, audio or an image. Where the
- * daemon's own permissions end, a helper opens it by the same rules.
+ * An artifact by reference is outside of the run's directory, and a worker chose its path. So it is
+ * opened only below the run's working directory, and sent only if the worker's user owns it, or if
+ * it is a video, audio or an image. Where the daemon's own permissions end, a helper opens it by
+ * the same rules.
  */
 async function openReferred(detail: RunDetail, path: string): Promise<ServedFile | undefined> {
   const directory = planOf(detail.row.configJson).worker.cwd || Deno.cwd();
   const inside = path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : "";
   if (inside === "" || inside.split("/").includes("..")) {
-    throw new MosaicError("permission_denied", `"${path}" is not in the run's working directory ${directory}`, {
-      hint:
-        "mosaic sends no other file by reference; copy it on the host itself, or let the run write to its own directory.",
-    });
+    throw new MosaicError(
+      "permission_denied",
+      `"${path}" is not in the run's working directory ${directory}`,
+      {
+        hint:
+          "mosaic sends no other file by reference; copy it on the host itself, or let the run write to its own directory.",
+      },
+    );
   }
   let file: ServedFile | undefined;
   try {
@@ -46,11 +52,18 @@ async function openReferred(detail: RunDetail, path: string): Promise<ServedFile
     const { openElsewhere } = await import("../../os/files/untrusted_elsewhere.ts");
     file = await openElsewhere(directory, inside);
   }
-  if (file === undefined || mediaType(file.beginning) !== "" || isWorkersOwn(file, detail.directory)) return file;
+  if (
+    file === undefined || mediaType(file.beginning) !== "" || isWorkersOwn(file, detail.directory)
+  ) return file;
   file.close();
-  throw new MosaicError("permission_denied", `"${path}" is no film, sound or picture, and not its worker's own file`, {
-    hint: "mosaic sends no such file from outside of a run's directory; copy it on the host itself.",
-  });
+  throw new MosaicError(
+    "permission_denied",
+    `"${path}" is no film, sound or picture, and not its worker's own file`,
+    {
+      hint:
+        "mosaic sends no such file from outside of a run's directory; copy it on the host itself.",
+    },
+  );
 }
 
 function served(file: RegularFile | undefined): ServedFile | undefined {
@@ -72,8 +85,12 @@ function served(file: RegularFile | undefined): ServedFile | undefined {
 
 async function opened(core: Core, detail: RunDetail, path: string): Promise<ServedFile> {
   const artifact = core.runs.artifacts(detail.row.runId).find((a) => a.path === path);
-  if (artifact === undefined) throw new MosaicError("not_found", `the run has no artifact "${path}"`);
-  const file = path.startsWith("/") ? await openReferred(detail, path) : served(openWithin(detail.directory, path));
+  if (artifact === undefined) {
+    throw new MosaicError("not_found", `the run has no artifact "${path}"`);
+  }
+  const file = path.startsWith("/")
+    ? await openReferred(detail, path)
+    : served(openWithin(detail.directory, path));
   if (file === undefined) {
     throw new MosaicError("not_found", `the artifact "${path}" is recorded, but its file is gone`);
   }
@@ -99,11 +116,17 @@ export async function artifactResponse(
   }
 }
 
-function answer(file: ServedFile, path: string, { method, headers: requestHeaders }: Request): Response {
+function answer(
+  file: ServedFile,
+  path: string,
+  { method, headers: requestHeaders }: Request,
+): Response {
   const { size, ino, mtimeMs } = file;
   const type = mediaType(file.beginning);
   const changedAt = new Date(mtimeMs);
-  const etag = `"${ino.toString(36)}-${size.toString(36)}-${Math.trunc(mtimeMs * 1000).toString(36)}"`;
+  const etag = `"${ino.toString(36)}-${size.toString(36)}-${
+    Math.trunc(mtimeMs * 1000).toString(36)
+  }"`;
   const name = encodeURIComponent(path.split("/").at(-1)!);
   const headers: Record<string, string> = {
     "content-type": type || "application/octet-stream",
@@ -114,7 +137,9 @@ function answer(file: ServedFile, path: string, { method, headers: requestHeader
     "last-modified": changedAt.toUTCString(),
     etag,
   };
-  if (requestHeaders.get("if-none-match") === etag) return new Response(null, { status: 304, headers });
+  if (requestHeaders.get("if-none-match") === etag) {
+    return new Response(null, { status: 304, headers });
+  }
   const range = isSameContent(requestHeaders.get("if-range"), etag, changedAt)
     ? byteRange(requestHeaders.get("range"), size)
     : undefined;

@@ -18,7 +18,11 @@ const HTTP_STATUS: Record<ErrorCode, ContentfulStatusCode> = {
   deadline_exceeded: 504,
 };
 
-const REFUSED_CODES = { 400: "bad_request", 408: "request_timeout", 413: "content_too_large" } as const;
+const REFUSED_CODES = {
+  400: "bad_request",
+  408: "request_timeout",
+  413: "content_too_large",
+} as const;
 
 /** A request that is refused as HTTP, before the core is called. */
 export class RequestRefused extends Error {
@@ -32,9 +36,14 @@ export class RequestRefused extends Error {
 }
 
 /** The body of every failed request. It reveals no internals of a defect: the log has them. */
-export function errorBody(error: unknown): { status: ContentfulStatusCode; body: Record<string, unknown> } {
+export function errorBody(
+  error: unknown,
+): { status: ContentfulStatusCode; body: Record<string, unknown> } {
   if (error instanceof RequestRefused) {
-    return { status: error.status, body: { error: { code: REFUSED_CODES[error.status], message: error.message } } };
+    return {
+      status: error.status,
+      body: { error: { code: REFUSED_CODES[error.status], message: error.message } },
+    };
   }
   if (!(error instanceof MosaicError) || error.code === "internal") {
     return {
@@ -43,10 +52,16 @@ export function errorBody(error: unknown): { status: ContentfulStatusCode; body:
     };
   }
   const { code, message, hint } = error;
-  return { status: HTTP_STATUS[code], body: { error: { code, message, ...(hint === undefined ? {} : { hint }) } } };
+  return {
+    status: HTTP_STATUS[code],
+    body: { error: { code, message, ...(hint === undefined ? {} : { hint }) } },
+  };
 }
 
-/** An integer of the query between `min` and `max`; `fallback` if it is absent. @throws `invalid_argument`. */
+/**
+ * An integer of the query between `min` and `max`; `fallback` if it is absent. @throws
+ * `invalid_argument`.
+ */
 export function wholeNumber(
   name: string,
   text: string | undefined,
@@ -57,7 +72,10 @@ export function wholeNumber(
   if (text === undefined || text === "") return fallback;
   const value = Number(text);
   if (!Number.isSafeInteger(value) || value < min || value > max) {
-    throw new MosaicError("invalid_argument", `${name} is "${text}"; must be an integer from ${min} to ${max}`);
+    throw new MosaicError(
+      "invalid_argument",
+      `${name} is "${text}"; must be an integer from ${min} to ${max}`,
+    );
   }
   return value;
 }

@@ -8,15 +8,20 @@ export interface ByteRange {
 }
 
 /**
- * The part that `header` (`Range`) asks for of `size` bytes; "unsatisfiable" if none of them exist. Undefined: send the
- * whole file, also for several ranges, other units and malformed headers.
+ * The part that `header` (`Range`) asks for of `size` bytes; "unsatisfiable" if none of them exist.
+ * Undefined: send the whole file, also for several ranges, other units and malformed headers.
  */
-export function byteRange(header: string | null, size: number): ByteRange | "unsatisfiable" | undefined {
+export function byteRange(
+  header: string | null,
+  size: number,
+): ByteRange | "unsatisfiable" | undefined {
   const match = /^bytes=(\d*)-(\d*)$/.exec(header ?? "");
   if (match === null || (match[1] === "" && match[2] === "")) return undefined;
   if (match[1] === "") {
     const last = Number(match[2]);
-    return last === 0 || size === 0 ? "unsatisfiable" : { begin: Math.max(0, size - last), end: size };
+    return last === 0 || size === 0
+      ? "unsatisfiable"
+      : { begin: Math.max(0, size - last), end: size };
   }
   const begin = Number(match[1]);
   const end = match[2] === "" ? size : Math.min(size, Number(match[2]) + 1);

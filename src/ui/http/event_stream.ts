@@ -1,6 +1,7 @@
 /**
- * Server-sent events from an async generator. The next event is requested only when the connection has accepted
- * the previous ones, so a slow reader costs the memory of one event. It ends when the reader leaves or the page stops.
+ * Server-sent events from an async generator. The next event is requested only when the connection
+ * has accepted the previous ones, so a slow reader costs the memory of one event. It ends when the
+ * reader leaves or the page stops.
  */
 import { boundReached } from "../../base/load_limits.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
@@ -17,21 +18,33 @@ export interface ServerEvent {
 
 const encoder = new TextEncoder();
 
-/** One event in the framing of the HTML standard. JSON has no line breaks, so one data line always suffices. */
+/**
+ * One event in the framing of the HTML standard. JSON has no line breaks, so one data line always
+ * suffices.
+ */
 function encodeEvent({ event, data, json, id }: ServerEvent): string {
   if (/[\r\n]/.test(event) || (id !== undefined && /[\r\n\0]/.test(String(id)))) {
     throw new MosaicError("internal", "a line break in the name or id of a server-sent event");
   }
-  return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${json ?? JSON.stringify(data)}\n\n`;
+  return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${
+    json ?? JSON.stringify(data)
+  }\n\n`;
 }
 
-/** What cannot be sent is named and passed over: a browser that connects again would be sent it for ever. */
+/**
+ * What cannot be sent is named and passed over: a browser that connects again would be sent it for
+ * ever.
+ */
 function encodedOrSkipped(event: ServerEvent): string {
   try {
     return encodeEvent(event);
   } catch (error) {
     const data = { event: event.event.slice(0, 100), why: messageOf(error).slice(0, 500) };
-    return encodeEvent({ event: "skipped", data, ...(typeof event.id === "number" ? { id: event.id } : {}) });
+    return encodeEvent({
+      event: "skipped",
+      data,
+      ...(typeof event.id === "number" ? { id: event.id } : {}),
+    });
   }
 }
 
@@ -46,7 +59,11 @@ export class EventStreams {
 
   /** @throws `resource_exhausted` if too many streams are open. */
   respond(produce: (signal: AbortSignal) => AsyncGenerator<ServerEvent>): Response {
-    return this.#respond(produce, (event) => encoder.encode(encodedOrSkipped(event)), "text/event-stream");
+    return this.#respond(
+      produce,
+      (event) => encoder.encode(encodedOrSkipped(event)),
+      "text/event-stream",
+    );
   }
 
   /** The same for bytes. */

@@ -1,6 +1,7 @@
 /**
- * Checks of every request before it reaches a route, in this order: Host (DNS rebinding), body size, authentication,
- * authorisation. Requests that change something also need our Origin, the page's CSRF token and a role. Every answer gets the security headers.
+ * Checks of every request before it reaches a route, in this order: Host (DNS rebinding), body
+ * size, authentication, authorisation. Requests that change something also need our Origin, the
+ * page's CSRF token and a role. Every answer gets the security headers.
  */
 import type { MiddlewareHandler } from "hono";
 import { MosaicError } from "../../base/errors.ts";
@@ -53,7 +54,8 @@ function isAddress(hostname: string): boolean {
 /**
  * Whether a request may name `hostname` as its host when the page listens on `bound`.
  *
- * DNS rebinding needs a name that an attacker controls, so any literal address is accepted when the page listens on all.
+ * DNS rebinding needs a name that an attacker controls, so any literal address is accepted when the
+ * page listens on all.
  */
 function isOwnHost(hostname: string, bound: string, extra: readonly string[] = []): boolean {
   const name = normalizedHost(hostname);
@@ -64,13 +66,23 @@ function isOwnHost(hostname: string, bound: string, extra: readonly string[] = [
   return isAddress(name) || name === Deno.hostname().toLowerCase();
 }
 
-/** @throws MosaicError `permission_denied` if a browser may have been directed here by a foreign name (DNS rebinding) */
-export function refuseForeignHost(request: Request, { bound, hosts }: Pick<GuardOptions, "bound" | "hosts">): void {
+/**
+ * @throws MosaicError `permission_denied` if a browser may have been directed here by a foreign
+ * name (DNS rebinding)
+ */
+export function refuseForeignHost(
+  request: Request,
+  { bound, hosts }: Pick<GuardOptions, "bound" | "hosts">,
+): void {
   const foreign = hostsOf(request).find(({ name }) => !isOwnHost(name, bound, hosts))?.name;
   if (foreign === undefined) return;
-  throw new MosaicError("permission_denied", `nothing is served here under the host name "${foreign}"`, {
-    hint: "Use the address that the daemon printed.",
-  });
+  throw new MosaicError(
+    "permission_denied",
+    `nothing is served here under the host name "${foreign}"`,
+    {
+      hint: "Use the address that the daemon printed.",
+    },
+  );
 }
 
 /** Browsers state the origin of every request that can change something; programs do not. */
@@ -78,19 +90,29 @@ export function isFromBrowser(request: Request): boolean {
   return request.headers.has("origin") || request.headers.has("sec-fetch-site");
 }
 
-/** @throws MosaicError `permission_denied` for a request that the page itself did not send (CSRF) */
+/**
+ * @throws MosaicError `permission_denied` for a request that the page itself did not send (CSRF)
+ */
 export function refuseForeignChange(request: Request, token: string): void {
   const { headers } = request;
   const origin = originOf(request);
   const site = headers.get("sec-fetch-site");
   const foreignOrigin = origin !== undefined && origin !== hostsOf(request)[0]!.host;
   if (foreignOrigin || (site !== null && site !== "same-origin")) {
-    throw new MosaicError("permission_denied", `another site requested a change (${origin ?? site})`);
+    throw new MosaicError(
+      "permission_denied",
+      `another site requested a change (${origin ?? site})`,
+    );
   }
   if (!sameText(headers.get("x-mosaic-token") ?? "", token)) {
-    throw new MosaicError("permission_denied", "the header x-mosaic-token is missing or from an earlier daemon", {
-      hint: "Reload the page; programs use the command line or the API (docs/reference/wire.md) instead.",
-    });
+    throw new MosaicError(
+      "permission_denied",
+      "the header x-mosaic-token is missing or from an earlier daemon",
+      {
+        hint:
+          "Reload the page; programs use the command line or the API (docs/reference/wire.md) instead.",
+      },
+    );
   }
 }
 
@@ -115,7 +137,13 @@ export interface GuardOptions {
 }
 
 /** POST requests that change nothing: the role read is enough. */
-const READS = ["/api/series", "/api/series/names", "/api/compared", "/api/compared/first", "/api/report"];
+const READS = [
+  "/api/series",
+  "/api/series/names",
+  "/api/compared",
+  "/api/compared/first",
+  "/api/report",
+];
 /** Paths without authentication: probes carry no credential and learn nothing. */
 const OPEN_PATHS = ["/healthz", "/readyz"];
 export const isOpenPath = (path: string) => OPEN_PATHS.includes(path);
@@ -140,7 +168,9 @@ export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
 };
 
 /** The sender's part of an entry in the audit log. */
-export function requestedBy({ peer, uid }: RequestPeer): { address: string; uid: number | undefined } {
+export function requestedBy(
+  { peer, uid }: RequestPeer,
+): { address: string; uid: number | undefined } {
   return { address: peer || "unix", uid };
 }
 
@@ -165,11 +195,20 @@ export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
       : await options.authenticate(request, peer);
     const refuse = (who: string, error: MosaicError): MosaicError => {
       const { code: outcome, message } = error;
-      options.audit?.refused({ who, ...requestedBy(c.env), action: `page ${c.req.path}`, outcome, message });
+      options.audit?.refused({
+        who,
+        ...requestedBy(c.env),
+        action: `page ${c.req.path}`,
+        outcome,
+        message,
+      });
       return error;
     };
     if (identity === undefined) {
-      throw refuse("nobody", new MosaicError("unauthenticated", "this page needs a valid credential"));
+      throw refuse(
+        "nobody",
+        new MosaicError("unauthenticated", "this page needs a valid credential"),
+      );
     }
     if (changes && !bySocket) refuseForeignChange(request, options.token);
     if (changes && identity.readOnly && !READS.includes(c.req.path)) {

@@ -1,4 +1,7 @@
-/** Messages of bytes in one stream: each behind its length (u32, little endian). The server writes them, the page reads them. */
+/**
+ * Messages of bytes in one stream: each behind its length (u32, little endian). The server writes
+ * them, the page reads them.
+ */
 import { joinedBytes } from "../../base/text/joined_bytes.ts";
 
 const LENGTH_BYTES = 4;
@@ -11,7 +14,9 @@ export function sized(message: Uint8Array): Uint8Array {
 }
 
 /** A message is valid until the next is requested. An incomplete last message is dropped. */
-export async function* sizedMessages(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+export async function* sizedMessages(
+  stream: ReadableStream<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
   // Not every browser supports `for await` on streams.
   const reader = stream.getReader();
   try {

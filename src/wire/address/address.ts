@@ -2,14 +2,23 @@
 import { DEFAULT_LISTEN } from "../../base/agreed.ts";
 import { MosaicError } from "../../base/errors.ts";
 
-export type ListenAddress = { type: "tcp"; host: string; port: number } | { type: "unix"; path: string };
+export type ListenAddress = { type: "tcp"; host: string; port: number } | {
+  type: "unix";
+  path: string;
+};
 
-/** @param text `HOST:PORT` (an IPv6 host in brackets) or `unix:PATH`. @throws MosaicError `invalid_argument`. */
+/**
+ * @param text `HOST:PORT` (an IPv6 host in brackets) or `unix:PATH`. @throws MosaicError
+ * `invalid_argument`.
+ */
 export function parseListen(text: string): ListenAddress {
   if (text.startsWith("unix:")) {
     const path = text.slice("unix:".length);
     if (path === "") throw badAddress(text);
-    return { type: "unix", path: path.startsWith("/") ? path.replace(/^\/+/, "/") : `${Deno.cwd()}/${path}` };
+    return {
+      type: "unix",
+      path: path.startsWith("/") ? path.replace(/^\/+/, "/") : `${Deno.cwd()}/${path}`,
+    };
   }
   const match = /^(\[[0-9a-fA-F:.]+\]|[^:[\]/\s]+):(\d{1,5})$/.exec(text);
   const port = Number(match?.[2]);
@@ -19,7 +28,8 @@ export function parseListen(text: string): ListenAddress {
 
 function badAddress(text: string): MosaicError {
   return new MosaicError("invalid_argument", `cannot listen on "${text}": it is no address`, {
-    hint: `Give HOST:PORT (such as ${DEFAULT_LISTEN}, port 0 picks a free one) or unix:/path/to/socket.`,
+    hint:
+      `Give HOST:PORT (such as ${DEFAULT_LISTEN}, port 0 picks a free one) or unix:/path/to/socket.`,
   });
 }
 

@@ -34,10 +34,15 @@ export function usesTls({ target, tls }: Pick<DialOptions, "target" | "tls">): b
 }
 
 /**
- * @throws MosaicError `invalid_argument`, `failed_precondition` for an unusable target or files, `permission_denied` under a
+ * @throws MosaicError `invalid_argument`, `failed_precondition` for an unusable target or files,
+ * `permission_denied` under a
  *   permission set without the target, `unavailable` if TLS failed; other errors if nothing answers.
  */
-export async function dial(options: DialOptions, spoken: Spoken, signal: AbortSignal): Promise<Deno.Conn> {
+export async function dial(
+  options: DialOptions,
+  spoken: Spoken,
+  signal: AbortSignal,
+): Promise<Deno.Conn> {
   const { address } = parseTarget(options.target);
   const dialling = address.type === "unix"
     ? Deno.connect({ transport: "unix", path: address.path })
@@ -74,7 +79,10 @@ async function overTcp(
     }
   }
   const { tls, serverName } = options;
-  const given = { caCerts: tls?.ca === undefined ? [] : [pem(tls.ca, "--tls-ca")], alpnProtocols: [spoken] };
+  const given = {
+    caCerts: tls?.ca === undefined ? [] : [pem(tls.ca, "--tls-ca")],
+    alpnProtocols: [spoken],
+  };
   const own = certificateOf(options, hostname);
   // With TCP_NODELAY, which startTls keeps.
   const connection = own === undefined ? await tcp(hostname, port, signal) : undefined;
@@ -92,7 +100,8 @@ async function overTcp(
 }
 
 /**
- * Any local user may listen on a port that a daemon had: a token is sent only to processes of one's own user and of root.
+ * Any local user may listen on a port that a daemon had: a token is sent only to processes of one's
+ * own user and of root.
  * @throws MosaicError `failed_precondition`
  */
 async function refuseSquatter({ localAddr, remoteAddr }: Deno.TcpConn): Promise<void> {
@@ -105,7 +114,9 @@ async function refuseSquatter({ localAddr, remoteAddr }: Deno.TcpConn): Promise<
   ];
   if (listener !== undefined && (listener === own || listener === 0)) return;
   const address = `${remoteAddr.hostname}:${remoteAddr.port}`;
-  const who = listener === undefined ? "it is not known who listens there" : `user ${listener} listens there`;
+  const who = listener === undefined
+    ? "it is not known who listens there"
+    : `user ${listener} listens there`;
   throw new MosaicError("failed_precondition", `the token is not sent to ${address}: ${who}`, {
     hint:
       "A token is sent on this machine to processes of your own user and of root only. Use the daemon's Unix socket " +
@@ -144,7 +155,10 @@ function certificateOf(
     throw new MosaicError(
       "failed_precondition",
       `the runtime cannot both show a client's certificate and check for the name ${serverName} at ${target}`,
-      { hint: "Name the daemon in the target as its certificate does, and leave out $MOSAIC_TLS_SERVER_NAME." },
+      {
+        hint:
+          "Name the daemon in the target as its certificate does, and leave out $MOSAIC_TLS_SERVER_NAME.",
+      },
     );
   }
   return { cert: pem(tls.cert, "$MOSAIC_TLS_CERT"), key: pem(tls.key, "$MOSAIC_TLS_KEY") };
@@ -174,7 +188,10 @@ export function tlsFailure(target: string, error: unknown): MosaicError | undefi
   const cause = messageOf(error);
   if (!OF_TLS.test(cause)) return undefined;
   const hint = HINTS.find(([pattern]) => pattern.test(cause))?.[1] ?? OTHERWISE;
-  return new MosaicError("unavailable", `TLS with the daemon at ${target} failed: ${cause}`, { hint, cause: error });
+  return new MosaicError("unavailable", `TLS with the daemon at ${target} failed: ${cause}`, {
+    hint,
+    cause: error,
+  });
 }
 
 /** @throws the signal's reason as soon as it aborts; a connection that is made later is closed */

@@ -1,15 +1,22 @@
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { shellOutput } from "../../os/processes/shell.ts";
 
-/** @param option names the file in errors. @throws MosaicError `failed_precondition` for an unusable file. */
+/**
+ * @param option names the file in errors. @throws MosaicError `failed_precondition` for an unusable
+ * file.
+ */
 export function pem(path: string, option: string): string {
   let text: string;
   try {
     text = read(path);
   } catch (error) {
-    throw new MosaicError("failed_precondition", `${option} ${path} cannot be read: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw new MosaicError(
+      "failed_precondition",
+      `${option} ${path} cannot be read: ${messageOf(error)}`,
+      {
+        cause: error,
+      },
+    );
   }
   if (!/-----BEGIN [A-Z0-9 ]+-----/.test(text)) {
     throw new MosaicError("failed_precondition", `${option} ${path} is no PEM file`);

@@ -9,7 +9,10 @@ export interface Target {
   tls: boolean | undefined;
 }
 
-/** @param text `unix:PATH`, `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`. @throws MosaicError `invalid_argument`. */
+/**
+ * @param text `unix:PATH`, `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`. @throws
+ * MosaicError `invalid_argument`.
+ */
 export function parseTarget(text: string): Target {
   const [, scheme, rest] = /^(https?):\/\/([^/]+)\/?$/.exec(text) ?? [];
   try {
@@ -17,10 +20,15 @@ export function parseTarget(text: string): Target {
     const tls = scheme === "https";
     return { address: parseListen(/:\d+$/.test(rest) ? rest : `${rest}:${tls ? 443 : 80}`), tls };
   } catch (error) {
-    throw new MosaicError("invalid_argument", `no daemon can be called at "${text}": it is no address`, {
-      hint: `Give unix:/path/to/socket, HOST:PORT (such as ${DEFAULT_HTTP}), http://HOST:PORT or https://HOST:PORT.`,
-      cause: error,
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      `no daemon can be called at "${text}": it is no address`,
+      {
+        hint:
+          `Give unix:/path/to/socket, HOST:PORT (such as ${DEFAULT_HTTP}), http://HOST:PORT or https://HOST:PORT.`,
+        cause: error,
+      },
+    );
   }
 }
 

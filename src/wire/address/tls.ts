@@ -1,6 +1,6 @@
 /**
- * Requirements of a listener. Loopback and Unix sockets may be open to anybody on this machine (a socket's mode is 0600);
- * everything else needs TLS and a credential, or the daemon does not start.
+ * Requirements of a listener. Loopback and Unix sockets may be open to anybody on this machine (a
+ * socket's mode is 0600); everything else needs TLS and a credential, or the daemon does not start.
  */
 import { nodeCrypto } from "../../base/node_modules.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
@@ -8,8 +8,8 @@ import { isLoopback, parseListen } from "./address.ts";
 import { pem } from "./pem.ts";
 
 /**
- * What calls need: `token`: always a token; `user`: nothing if the peer is known to be the daemon's user, otherwise a token;
- * `none`: nothing.
+ * What calls need: `token`: always a token; `user`: nothing if the peer is known to be the daemon's
+ * user, otherwise a token; `none`: nothing.
  */
 export const AUTHS = ["user", "token", "none"] as const;
 export type Auth = typeof AUTHS[number];
@@ -43,7 +43,9 @@ export function checkListener(options: ListenerOptions, what = "--listen"): void
   if (missing.length === 0) return;
   throw new MosaicError(
     "failed_precondition",
-    `${what} ${options.listen} can be reached from other machines and lacks ${missing.join(" and ")}`,
+    `${what} ${options.listen} can be reached from other machines and lacks ${
+      missing.join(" and ")
+    }`,
     { hint: "Protect it as said, or listen on 127.0.0.1 or a Unix socket." },
   );
 }
@@ -59,7 +61,10 @@ export interface TlsTexts {
 export function readTls(tls: TlsFiles): TlsTexts {
   const [cert, key] = [pem(tls.cert, "--tls-cert"), pem(tls.key, "--tls-key")];
   if (!isPair(cert, key)) {
-    throw new MosaicError("failed_precondition", `--tls-key ${tls.key} is not the key of --tls-cert ${tls.cert}`);
+    throw new MosaicError(
+      "failed_precondition",
+      `--tls-key ${tls.key} is not the key of --tls-cert ${tls.cert}`,
+    );
   }
   return {
     cert,
@@ -71,10 +76,16 @@ export function readTls(tls: TlsFiles): TlsTexts {
 /** gRPC's library would notice only when a client connects. */
 function isPair(cert: string, key: string): boolean {
   try {
-    return new (nodeCrypto().X509Certificate)(cert).checkPrivateKey(nodeCrypto().createPrivateKey(key));
+    return new (nodeCrypto().X509Certificate)(cert).checkPrivateKey(
+      nodeCrypto().createPrivateKey(key),
+    );
   } catch (error) {
-    throw new MosaicError("failed_precondition", `--tls-cert and --tls-key cannot be used: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw new MosaicError(
+      "failed_precondition",
+      `--tls-cert and --tls-key cannot be used: ${messageOf(error)}`,
+      {
+        cause: error,
+      },
+    );
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The typed client of the CLI, tests and benches, by the Connect protocol. Errors are MosaicErrors with the daemon's code,
- * message and hint. `close()` ends its calls and connections, so that the process can end.
+ * The typed client of the CLI, tests and benches, by the Connect protocol. Errors are MosaicErrors
+ * with the daemon's code, message and hint. `close()` ends its calls and connections, so that the
+ * process can end.
  */
 import {
   create,
@@ -27,7 +28,10 @@ import { notRunning, resolveDialOptions } from "./target.ts";
 
 const DEADLINE_MS = 10_000;
 
-/** Calls that are not repeated after a lost answer, because a repetition would have its effect twice. */
+/**
+ * Calls that are not repeated after a lost answer, because a repetition would have its effect
+ * twice.
+ */
 const NOT_REPEATED = new Set(["SubmitRun", "RetryRun", "ResetRun", "Shutdown"]);
 
 export interface ClientOptions extends Omit<DialOptions, "target"> {
@@ -42,7 +46,10 @@ export interface UnaryOptions {
   signal?: AbortSignal;
 }
 
-/** @throws MosaicError `unavailable` if no daemon is known; only the first call shows whether it answers. */
+/**
+ * @throws MosaicError `unavailable` if no daemon is known; only the first call shows whether it
+ * answers.
+ */
 export function connect(options: TargetOptions & { deadlineMs?: number } = {}): MosaicClient {
   const { deadlineMs, stateDir } = options;
   const { target, ...dialOptions } = resolveDialOptions(options);
@@ -65,12 +72,15 @@ export class MosaicClient {
     this.#options = options;
     this.#dialOptions = { ...options, target };
     const { address } = parseTarget(target);
-    this.#host = address.type === "unix" ? "localhost" : `${options.serverName ?? address.host}:${address.port}`;
+    this.#host = address.type === "unix"
+      ? "localhost"
+      : `${options.serverName ?? address.host}:${address.port}`;
   }
 
   /**
-   * One request, one answer. If the connection breaks or the deadline passes (a connection may stop delivering for good), the
-   * call is repeated once on a new connection, unless it is one of NOT_REPEATED.
+   * One request, one answer. If the connection breaks or the deadline passes (a connection may stop
+   * delivering for good), the call is repeated once on a new connection, unless it is one of
+   * NOT_REPEATED.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
@@ -114,7 +124,9 @@ export class MosaicClient {
       });
       call.answered = true;
       const bytes = await readAll(answer, headers);
-      if (status !== 200) throw errorOfAnswer(status, bytes, (name) => headers.get(name), this.target);
+      if (status !== 200) {
+        throw errorOfAnswer(status, bytes, (name) => headers.get(name), this.target);
+      }
       return bytes;
     } finally {
       if (connection.idle && this.#idle === undefined) this.#idle = connection;
@@ -123,8 +135,8 @@ export class MosaicClient {
   }
 
   /**
-   * The daemon's messages, read as fast as the consumer asks for them. Leaving the loop cancels the call; aborting the
-   * signal ends the loop without an error.
+   * The daemon's messages, read as fast as the consumer asks for them. Leaving the loop cancels the
+   * call; aborting the signal ends the loop without an error.
    */
   async *stream<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
@@ -181,7 +193,9 @@ export class MosaicClient {
     if (call.timedOut) {
       return new MosaicError(
         "deadline_exceeded",
-        `${method.name}: the daemon at ${this.target} did not answer within ${call.deadlineMs! / 1000} s`,
+        `${method.name}: the daemon at ${this.target} did not answer within ${
+          call.deadlineMs! / 1000
+        } s`,
         { hint: "It may be overloaded or stopped; try again.", cause: messageOf(error) },
       );
     }
@@ -190,10 +204,14 @@ export class MosaicClient {
     if (explained instanceof MosaicError) return explained;
     const tls = usesTls(this.#dialOptions) ? tlsFailure(this.target, error) : undefined;
     if (tls !== undefined) return tls;
-    if (!call.connected) return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
+    if (!call.connected) {
+      return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
+    }
     // For example an answer that cannot be decoded.
     if (!isBreak(error)) return new MosaicError("internal", messageOf(error), { cause: error });
-    const what = call.answered ? "broke off in the middle of its answer" : "broke off before it answered";
+    const what = call.answered
+      ? "broke off in the middle of its answer"
+      : "broke off before it answered";
     const other = this.target.startsWith("unix:")
       ? ""
       : " The API is at the daemon's --http address, not at that of --listen; with TLS it is named https://HOST:PORT.";
@@ -249,8 +267,14 @@ class Call {
   }
 }
 
-/** The whole body of an answer. @throws MosaicError `resource_exhausted` if it is larger than a message may be */
-async function readAll(body: Http1Answer["body"], headers: Http1Answer["headers"]): Promise<Uint8Array> {
+/**
+ * The whole body of an answer. @throws MosaicError `resource_exhausted` if it is larger than a
+ * message may be
+ */
+async function readAll(
+  body: Http1Answer["body"],
+  headers: Http1Answer["headers"],
+): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body) {

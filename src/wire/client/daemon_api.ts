@@ -1,4 +1,7 @@
-/** The daemon's API for its callers: typed calls, errors as MosaicError. Implemented by client.ts, and by src/mcp/http.ts within a daemon. */
+/**
+ * The daemon's API for its callers: typed calls, errors as MosaicError. Implemented by client.ts,
+ * and by src/mcp/http.ts within a daemon.
+ */
 import type {
   DescMessage,
   DescMethodServerStreaming,

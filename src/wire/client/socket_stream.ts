@@ -1,9 +1,10 @@
 /**
- * A stream of the API over a connection of its own, by an HTTP/2 implementation of our own: the proxy's in both directions,
- * and streams that a command follows.
- * HTTP/1.1 does not work: the runtime's server reads no more of a request once it has begun to answer, and a silent stream
- * cannot be told from a dead connection. The runtime's own client costs each process 10 ms and 6 MiB to load, and over TCP
- * and TLS it delays each message of more than a kilobyte by 40 ms (no TCP_NODELAY).
+ * A stream of the API over a connection of its own, by an HTTP/2 implementation of our own: the
+ * proxy's in both directions, and streams that a command follows. HTTP/1.1 does not work: the
+ * runtime's server reads no more of a request once it has begun to answer, and a silent stream
+ * cannot be told from a dead connection. The runtime's own client costs each process 10 ms and 6
+ * MiB to load, and over TCP and TLS it delays each message of more than a kilobyte by 40 ms (no
+ * TCP_NODELAY).
  */
 import {
   create,
@@ -28,20 +29,22 @@ import { isLoopbackTarget, parseTarget } from "../address/target.ts";
 const MAX_ERROR_BYTES = 1 << 16;
 
 /**
- * A link between hosts can break without notice, and messages of the other end (that an attempt is over) wait meanwhile: the
- * system would try the old connection for up to two minutes after the link is back.
+ * A link between hosts can break without notice, and messages of the other end (that an attempt is
+ * over) wait meanwhile: the system would try the old connection for up to two minutes after the
+ * link is back.
  */
 const BETWEEN_HOSTS: KeepAlive = { afterMs: 3000, withinMs: 5000, connectMs: 4000 };
 
 /** Both directions. The caller must read it: reading drives the call. */
-export interface SocketStream<I extends DescMessage, O extends DescMessage> extends AsyncIterable<MessageShape<O>> {
+export interface SocketStream<I extends DescMessage, O extends DescMessage>
+  extends AsyncIterable<MessageShape<O>> {
   send(message: MessageInitShape<I>): void;
   cancel(): void;
 }
 
 /**
- * A call whose answer is a stream of encoded messages. @throws MosaicError `invalid_argument` for an invalid target or
- * token.
+ * A call whose answer is a stream of encoded messages. @throws MosaicError `invalid_argument` for
+ * an invalid target or token.
  */
 export class StreamCall {
   readonly #call: Http2Call;
@@ -58,10 +61,15 @@ export class StreamCall {
         [":method", "POST"],
         [":scheme", usesTls(options) ? "https" : "http"],
         [":path", methodPath(method)],
-        [":authority", address.type === "tcp" ? `${serverName ?? address.host}:${address.port}` : "localhost"],
+        [
+          ":authority",
+          address.type === "tcp" ? `${serverName ?? address.host}:${address.port}` : "localhost",
+        ],
         ["content-type", STREAM_TYPE],
         ["connect-protocol-version", "1"],
-        ...(token === undefined ? [] : [["authorization", `Bearer ${token}`, "secret"] satisfies Header]),
+        ...(token === undefined
+          ? []
+          : [["authorization", `Bearer ${token}`, "secret"] satisfies Header]),
       ],
     });
   }
@@ -100,7 +108,9 @@ export class StreamCall {
       if (call.status === 200) yield chunk;
       else if (text.length < MAX_ERROR_BYTES) text.push(...chunk);
     }
-    if (call.status !== 200) throw errorOfAnswer(call.status, Uint8Array.from(text), () => undefined, this.#target);
+    if (call.status !== 200) {
+      throw errorOfAnswer(call.status, Uint8Array.from(text), () => undefined, this.#target);
+    }
   }
 }
 
@@ -122,7 +132,9 @@ export function socketStream<I extends DescMessage, O extends DescMessage>(
         const known = explainMissing(error);
         if (known instanceof MosaicError) throw known;
         throw (usesTls(options) ? tlsFailure(target, error) : undefined) ??
-          new MosaicError("unavailable", `no daemon answers at ${target}: ${messageOf(error)}`, { cause: error });
+          new MosaicError("unavailable", `no daemon answers at ${target}: ${messageOf(error)}`, {
+            cause: error,
+          });
       }
     },
   };

@@ -3,12 +3,18 @@ import { MosaicError } from "../../base/errors.ts";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
 import { readTextIfThere } from "../../os/files/files.ts";
 import type { DialOptions } from "../address/dial.ts";
-import { credentialsOf, environmentVariable, safeDialOptions, type TargetOptions } from "./dial_options.ts";
+import {
+  credentialsOf,
+  environmentVariable,
+  safeDialOptions,
+  type TargetOptions,
+} from "./dial_options.ts";
 
 /**
- * `target`, else `$MOSAIC_TARGET`, else the Unix socket in the state directory's daemon.json. That one needs no token: only
- * the daemon's own user can open it.
- * @throws MosaicError `unavailable` if there is no such daemon, `invalid_argument` without a state directory or for an
+ * `target`, else `$MOSAIC_TARGET`, else the Unix socket in the state directory's daemon.json. That
+ * one needs no token: only the daemon's own user can open it.
+ * @throws MosaicError `unavailable` if there is no such daemon, `invalid_argument` without a state
+ * directory or for an
  *   invalid target, `failed_precondition` if a token would be sent to another machine unencrypted.
  */
 export function resolveDialOptions(options: TargetOptions): DialOptions {
@@ -31,7 +37,8 @@ function socketOf(stateDir: string, option: string | undefined): string {
     // Torn or foreign; the error below says so.
   }
   throw new MosaicError("unavailable", `${path} does not name the daemon's socket`, {
-    hint: "The daemon may be of an older version: start it again, or name its --http address with --target.",
+    hint:
+      "The daemon may be of an older version: start it again, or name its --http address with --target.",
   });
 }
 

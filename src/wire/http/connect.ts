@@ -1,7 +1,8 @@
 /**
- * The Connect protocol with binary messages, as its client reads it: https://connectrpc.com/docs/protocol. A unary call has
- * one message each way; a stream's messages are in envelopes (a byte of flags, four bytes of length), of which the last says
- * how the stream ended.
+ * The Connect protocol with binary messages, as its client reads it:
+ * https://connectrpc.com/docs/protocol. A unary call has one message each way; a stream's messages
+ * are in envelopes (a byte of flags, four bytes of length), of which the last says how the stream
+ * ended.
  */
 import { DEFAULT_HTTP } from "../../base/agreed.ts";
 import { type ErrorCode, messageOf, MosaicError } from "../../base/errors.ts";
@@ -36,10 +37,13 @@ export function envelope(message: Uint8Array, flags = 0): Uint8Array<ArrayBuffer
 
 /**
  * The messages of a stream's answer, from bytes in chunks of any size.
- * @throws MosaicError the error with which the stream ended; `unavailable` if it broke off, `internal` for an invalid
+ * @throws MosaicError the error with which the stream ended; `unavailable` if it broke off,
+ * `internal` for an invalid
  *   envelope
  */
-export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+export async function* messagesOf(
+  body: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void> {
   const pending = new PendingBytes();
   for await (const chunk of body) {
     pending.push(chunk);
@@ -49,7 +53,10 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
       const flags = bytes[0]!;
       const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
       if ((flags & ~END_STREAM) !== 0 || length > MAX_MESSAGE_BYTES) {
-        throw new MosaicError("internal", `the daemon sent a message of ${length} bytes with the flags ${flags}`);
+        throw new MosaicError(
+          "internal",
+          `the daemon sent a message of ${length} bytes with the flags ${flags}`,
+        );
       }
       if (bytes.length < PREFIX_BYTES + length) break;
       // The message's fields are views of it.
@@ -74,16 +81,28 @@ function throwErrorOfEnd(bytes: Uint8Array): void {
 }
 
 /** The error of a call that was answered with an HTTP status other than 200. */
-export function errorOfAnswer(status: number, body: Uint8Array, header: Metadata, target: string): MosaicError {
+export function errorOfAnswer(
+  status: number,
+  body: Uint8Array,
+  header: Metadata,
+  target: string,
+): MosaicError {
   const parsedBody = parsed(body);
   // The page's server wraps its refusals.
   const error = typeof parsedBody?.["error"] === "object" && parsedBody["error"] !== null
     ? parsedBody["error"]
     : parsedBody;
-  if (typeof (error as WireError | undefined)?.code === "string") return errorIn(error as WireError, header);
-  return new MosaicError("unavailable", `the server at ${target} is not a daemon's API: HTTP status ${status}`, {
-    hint: `The API is at the address of --http (${DEFAULT_HTTP} by default) and at the daemon's own Unix socket.`,
-  });
+  if (typeof (error as WireError | undefined)?.code === "string") {
+    return errorIn(error as WireError, header);
+  }
+  return new MosaicError(
+    "unavailable",
+    `the server at ${target} is not a daemon's API: HTTP status ${status}`,
+    {
+      hint:
+        `The API is at the address of --http (${DEFAULT_HTTP} by default) and at the daemon's own Unix socket.`,
+    },
+  );
 }
 
 function errorIn({ code, message, hint }: WireError, metadata: Metadata): MosaicError {
@@ -102,7 +121,9 @@ function codeOf(code: unknown): ErrorCode {
 function parsed(bytes: Uint8Array): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    return typeof value === "object" && value !== null ? value as Record<string, unknown> : undefined;
+    return typeof value === "object" && value !== null
+      ? value as Record<string, unknown>
+      : undefined;
   } catch {
     // The caller reports what was received instead.
     return undefined;

@@ -1,6 +1,6 @@
 /**
- * HPACK (RFC 7541), as far as one call needs it: headers are written as literals, and read from an encoder that was asked
- * to use no dynamic table.
+ * HPACK (RFC 7541), as far as one call needs it: headers are written as literals, and read from an
+ * encoder that was asked to use no dynamic table.
  */
 import { MosaicError } from "../../base/errors.ts";
 
@@ -13,7 +13,10 @@ export function encodeHeaders(headers: readonly Header[]): Uint8Array {
   for (const [name, value, secret] of headers) {
     if (!/^[\x20-\x7e]*$/.test(value)) {
       const shown = secret === undefined ? ` "${value}"` : "";
-      throw new MosaicError("invalid_argument", `the header ${name}${shown} has characters that no header may have`);
+      throw new MosaicError(
+        "invalid_argument",
+        `the header ${name}${shown} has characters that no header may have`,
+      );
     }
     bytes.push(secret === undefined ? 0x00 : 0x10);
     text(bytes, name);
@@ -49,7 +52,11 @@ export function statusIn(block: Uint8Array): number {
   }
   const first = reader.peek();
   const number = reader.integer(first >= 0x80 ? 7 : first >= 0x40 ? 6 : 4);
-  if (number === 0 && first < 0x80 ? reader.text() !== ":status" : number < FIRST_STATUS || number > LAST_STATUS) {
+  if (
+    number === 0 && first < 0x80
+      ? reader.text() !== ":status"
+      : number < FIRST_STATUS || number > LAST_STATUS
+  ) {
     throw broken("they do not begin with a status");
   }
   if (first >= 0x80) return STATUSES[number - FIRST_STATUS]!;
@@ -106,7 +113,8 @@ function broken(what: string): MosaicError {
 }
 
 /**
- * HPACK's Huffman code (RFC 7541, appendix B) for digits, which are all that a status has: 0 to 2 in 5 bits, 3 to 9 in 6.
+ * HPACK's Huffman code (RFC 7541, appendix B) for digits, which are all that a status has: 0 to 2
+ * in 5 bits, 3 to 9 in 6.
  */
 function unpacked(bytes: Uint8Array): string {
   let bits = "";
@@ -116,7 +124,9 @@ function unpacked(bytes: Uint8Array): string {
   while (bits.length - at >= 8 || (bits.length - at >= 5 && bits.slice(at).includes("0"))) {
     const five = parseInt(bits.slice(at, at + 5), 2);
     const six = parseInt(bits.slice(at, at + 6), 2);
-    if (five > 2 && (six < 0x19 || six > 0x1f)) throw broken("a status has something else than digits");
+    if (five > 2 && (six < 0x19 || six > 0x1f)) {
+      throw broken("a status has something else than digits");
+    }
     text += String(five <= 2 ? five : six - 0x19 + 3);
     at += five <= 2 ? 5 : 6;
   }

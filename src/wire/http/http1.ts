@@ -1,6 +1,7 @@
 /**
- * HTTP/1.1, as far as calls of a daemon's API need it: one request after the other over a connection. For the commands,
- * which are short: loading the runtime's own client costs each of them 10 ms and 6 MiB.
+ * HTTP/1.1, as far as calls of a daemon's API need it: one request after the other over a
+ * connection. For the commands, which are short: loading the runtime's own client costs each of
+ * them 10 ms and 6 MiB.
  */
 import { DEFAULT_HTTP } from "../../base/agreed.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -9,7 +10,9 @@ export interface Http1Answer {
   status: number;
   /** By lower-case name. */
   headers: Map<string, string>;
-  /** A chunk is valid until the next one is requested; what is not requested stays with the sender. */
+  /**
+   * A chunk is valid until the next one is requested; what is not requested stays with the sender.
+   */
   body: AsyncGenerator<Uint8Array, void>;
 }
 
@@ -44,7 +47,8 @@ export class Http1Connection {
   }
 
   /**
-   * @throws MosaicError `invalid_argument` for headers that cannot be sent, `unavailable` for an answer that is not HTTP;
+   * @throws MosaicError `invalid_argument` for headers that cannot be sent, `unavailable` for an
+   * answer that is not HTTP;
    *   otherwise the connection's error.
    */
   async post(request: Http1Request): Promise<Http1Answer> {
@@ -53,7 +57,10 @@ export class Http1Connection {
     let unsent: unknown;
     let whole = false;
     // An answer may arrive, and end the connection, before everything is sent.
-    const sending = this.#write(head, request.body).then(() => whole = true, (error) => unsent = error);
+    const sending = this.#write(head, request.body).then(
+      () => whole = true,
+      (error) => unsent = error,
+    );
     let status: number;
     let headers: Map<string, string>;
     try {
@@ -103,12 +110,18 @@ export class Http1Connection {
     throw notHttpError(`an answer has more than ${MAX_HEADERS} headers`);
   }
 
-  async *#body(status: number, headers: Map<string, string>, ended: () => void): AsyncGenerator<Uint8Array, void> {
+  async *#body(
+    status: number,
+    headers: Map<string, string>,
+    ended: () => void,
+  ): AsyncGenerator<Uint8Array, void> {
     const length = headers.get("content-length");
     if (headers.get("transfer-encoding")?.toLowerCase() === "chunked") {
       for (;;) {
         const size = await this.#reader.line();
-        if (!/^[0-9a-f]{1,8}\s*(;|$)/i.test(size)) throw notHttpError(`a chunk's size is "${size.slice(0, 80)}"`);
+        if (!/^[0-9a-f]{1,8}\s*(;|$)/i.test(size)) {
+          throw notHttpError(`a chunk's size is "${size.slice(0, 80)}"`);
+        }
         const bytes = parseInt(size, 16);
         if (bytes === 0) break;
         yield* this.#reader.bytes(bytes);
@@ -117,7 +130,9 @@ export class Http1Connection {
       // Trailers after the last chunk are not needed.
       while (await this.#reader.line() !== "");
     } else if (length !== undefined) {
-      if (!/^\d{1,15}$/.test(length)) throw notHttpError(`the length of an answer is "${length.slice(0, 80)}"`);
+      if (!/^\d{1,15}$/.test(length)) {
+        throw notHttpError(`the length of an answer is "${length.slice(0, 80)}"`);
+      }
       yield* this.#reader.bytes(Number(length));
     } else if (status !== 204 && status !== 304) {
       yield* this.#reader.rest();
@@ -148,7 +163,10 @@ class Reader {
     ahead.then(() => this.#ahead === ahead && ended(), () => this.#ahead === ahead && ended());
   }
 
-  /** Without its line ending. @throws `Deno.errors.UnexpectedEof` if the connection ends before the line does */
+  /**
+   * Without its line ending. @throws `Deno.errors.UnexpectedEof` if the connection ends before the
+   * line does
+   */
   async line(): Promise<string> {
     for (let searched = 0;;) {
       const end = this.#buffer.subarray(0, this.#to).indexOf(10, this.#from + searched);
@@ -211,7 +229,10 @@ function headOf({ path, host, headers, body }: Http1Request): Uint8Array {
   for (const [name, value] of headers) {
     // The value may be a token, so it is not shown.
     if (!/^[\x20-\x7e]*$/.test(value)) {
-      throw new MosaicError("invalid_argument", `the header ${name} has characters that no header may have`);
+      throw new MosaicError(
+        "invalid_argument",
+        `the header ${name} has characters that no header may have`,
+      );
     }
     head += `${name}: ${value}\r\n`;
   }
@@ -220,7 +241,9 @@ function headOf({ path, host, headers, body }: Http1Request): Uint8Array {
 
 function statusOf(line: string): number {
   const status = /^HTTP\/1\.[01] (\d{3})(?: |$)/.exec(line)?.[1];
-  if (status === undefined) throw notHttpError(`it begins with ${JSON.stringify(line.slice(0, 40))}`);
+  if (status === undefined) {
+    throw notHttpError(`it begins with ${JSON.stringify(line.slice(0, 40))}`);
+  }
   return Number(status);
 }
 
@@ -229,7 +252,12 @@ export async function writeAll(conn: Deno.Conn, bytes: Uint8Array): Promise<void
 }
 
 function notHttpError(what: string): MosaicError {
-  return new MosaicError("unavailable", `the server is not a daemon's API: it does not speak HTTP/1.1 (${what})`, {
-    hint: `The API is at the address of --http (${DEFAULT_HTTP} by default) and at the daemon's own Unix socket.`,
-  });
+  return new MosaicError(
+    "unavailable",
+    `the server is not a daemon's API: it does not speak HTTP/1.1 (${what})`,
+    {
+      hint:
+        `The API is at the address of --http (${DEFAULT_HTTP} by default) and at the daemon's own Unix socket.`,
+    },
+  );
 }

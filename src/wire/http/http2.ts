@@ -22,7 +22,9 @@ export const MAX_FRAME_BYTES = 16_384;
 export const FIRST_WINDOW = 65_535;
 export const PREFACE = new TextEncoder().encode("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 export const INITIAL_WINDOW_SETTING = 4;
-/** No dynamic table for headers, which both ends would have to keep in step, and no pushed answers. */
+/**
+ * No dynamic table for headers, which both ends would have to keep in step, and no pushed answers.
+ */
 export const OWN_SETTINGS: readonly [setting: number, value: number][] = [[1, 0], [2, 0]];
 
 export interface Frame {
@@ -47,7 +49,12 @@ export function writeFrameHeader(
   view.setUint32(5, stream);
 }
 
-export function frameOf(type: number, flags: number, stream: number, payload: Uint8Array): Uint8Array<ArrayBuffer> {
+export function frameOf(
+  type: number,
+  flags: number,
+  stream: number,
+  payload: Uint8Array,
+): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(HEADER_BYTES + payload.length);
   writeFrameHeader(bytes, 0, { length: payload.length, type, flags, stream });
   bytes.set(payload, HEADER_BYTES);
@@ -72,16 +79,23 @@ export function settings(pairs: readonly [setting: number, value: number][]): Ui
 
 export function* settingsOf(payload: Uint8Array): Generator<[setting: number, value: number]> {
   const view = new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
-  for (let at = 0; at + 6 <= payload.length; at += 6) yield [view.getUint16(at), view.getUint32(at + 2)];
+  for (let at = 0; at + 6 <= payload.length; at += 6) {
+    yield [view.getUint16(at), view.getUint32(at + 2)];
+  }
 }
 
-/** The 32-bit number at `index` of a payload. @throws MosaicError `unavailable` if it is too short. */
+/**
+ * The 32-bit number at `index` of a payload. @throws MosaicError `unavailable` if it is too short.
+ */
 export function numberIn(payload: Uint8Array, index: number): number {
   if (payload.length < index * 4 + 4) throw notHttp2Error(`a frame has ${payload.length} bytes`);
   return new DataView(payload.buffer, payload.byteOffset).getUint32(index * 4);
 }
 
-/** The frames in bytes, which may come in chunks of any size. @throws MosaicError `unavailable` for an invalid frame. */
+/**
+ * The frames in bytes, which may come in chunks of any size. @throws MosaicError `unavailable` for
+ * an invalid frame.
+ */
 export async function* framesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Frame, void> {
   const pending = new PendingBytes();
   for await (const chunk of chunks) {
@@ -103,16 +117,24 @@ export async function* framesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
   }
 }
 
-/** Only data and headers have padding, and only headers a priority; in other frames the flags mean something else. */
+/**
+ * Only data and headers have padding, and only headers a priority; in other frames the flags mean
+ * something else.
+ */
 function contentOf(payload: Uint8Array, type: number, flags: number): Uint8Array {
   if (type !== FRAME.data && type !== FRAME.headers) return payload;
   const padded = (flags & FLAG.padded) !== 0;
   const from = (padded ? 1 : 0) + (type === FRAME.headers && (flags & FLAG.priority) !== 0 ? 5 : 0);
   const to = payload.length - (padded ? payload[0] ?? 0 : 0);
-  if (from > to) throw notHttp2Error(`a frame of ${payload.length} bytes has more padding than that`);
+  if (from > to) {
+    throw notHttp2Error(`a frame of ${payload.length} bytes has more padding than that`);
+  }
   return payload.subarray(from, to);
 }
 
 function notHttp2Error(what: string): MosaicError {
-  return new MosaicError("unavailable", `the server is not a daemon: it does not speak HTTP/2 (${what})`);
+  return new MosaicError(
+    "unavailable",
+    `the server is not a daemon: it does not speak HTTP/2 (${what})`,
+  );
 }

@@ -66,7 +66,10 @@ export class Http2Call {
   #outgoing = new Uint8Array();
   #connectionWindow = FIRST_WINDOW;
   #streamWindow = FIRST_WINDOW;
-  /** The stream's initial window as set by the other end, which may arrive late and applies from the beginning. */
+  /**
+   * The stream's initial window as set by the other end, which may arrive late and applies from the
+   * beginning.
+   */
   #firstWindow = FIRST_WINDOW;
   #notGranted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -78,9 +81,16 @@ export class Http2Call {
     this.#keepAlive = keepAlive;
     const block = encodeHeaders(headers);
     if (block.length > MAX_FRAME_BYTES) {
-      throw new MosaicError("invalid_argument", `the headers of a call have ${block.length} bytes: is the token one?`);
+      throw new MosaicError(
+        "invalid_argument",
+        `the headers of a call have ${block.length} bytes: is the token one?`,
+      );
     }
-    this.#frames.push(PREFACE, settings(OWN_SETTINGS), frameOf(FRAME.headers, FLAG.endHeaders, STREAM, block));
+    this.#frames.push(
+      PREFACE,
+      settings(OWN_SETTINGS),
+      frameOf(FRAME.headers, FLAG.endHeaders, STREAM, block),
+    );
     this.#connection = this.#connect(dial);
     // answer() rethrows this error; avoid an unhandled rejection if it is never called.
     this.#connection.catch(() => {});
@@ -125,9 +135,13 @@ export class Http2Call {
     this.#conn = undefined;
   }
 
-  /** The other end can be heard only during a read: while the reader pauses, silence does not count. */
+  /**
+   * The other end can be heard only during a read: while the reader pauses, silence does not count.
+   */
   async #listen(read: Promise<number | null>): Promise<number | null> {
-    if (this.#conn !== undefined) this.#timer = setTimeout(() => this.#ping(), this.#keepAlive.afterMs);
+    if (this.#conn !== undefined) {
+      this.#timer = setTimeout(() => this.#ping(), this.#keepAlive.afterMs);
+    }
     try {
       return await read;
     } finally {
@@ -140,12 +154,17 @@ export class Http2Call {
     this.#frames.push(frameOf(FRAME.ping, 0, 0, new Uint8Array(8)));
     this.#write();
     this.#timer = setTimeout(() => {
-      this.#silent = unavailable(`nothing was received over the connection for ${(afterMs + withinMs) / 1000} s`);
+      this.#silent = unavailable(
+        `nothing was received over the connection for ${(afterMs + withinMs) / 1000} s`,
+      );
       this.#hangUp();
     }, withinMs);
   }
 
-  /** The answer's bytes as they arrive; after it the connection is closed. @throws the error that broke the connection. */
+  /**
+   * The answer's bytes as they arrive; after it the connection is closed. @throws the error that
+   * broke the connection.
+   */
   async *answer(): AsyncGenerator<Uint8Array, void> {
     try {
       yield* this.#answer(await this.#connection);
@@ -171,7 +190,9 @@ export class Http2Call {
           // falls through: what did not fit into the frame comes in frames of continuation
         case FRAME.continuation:
           block = joinedBytes([block, frame.payload]);
-          if (block.length > MAX_HEADER_BYTES) throw unavailable("the daemon's headers have no end");
+          if (block.length > MAX_HEADER_BYTES) {
+            throw unavailable("the daemon's headers have no end");
+          }
           if ((frame.flags & FLAG.endHeaders) === 0) break;
           // Trailers come after the status and are not needed.
           this.#status ||= statusIn(block);
@@ -183,7 +204,9 @@ export class Http2Call {
           this.#heed(frame);
       }
     }
-    throw unavailable(`the connection has ended${this.#writeError ? `: ${messageOf(this.#writeError)}` : ""}`);
+    throw unavailable(
+      `the connection has ended${this.#writeError ? `: ${messageOf(this.#writeError)}` : ""}`,
+    );
   }
 
   #heed({ type, flags, stream, payload }: Frame): void {
@@ -206,11 +229,15 @@ export class Http2Call {
         else this.#streamWindow += numberIn(payload, 0);
         break;
       case FRAME.resetStream:
-        throw unavailable(`the daemon has broken off the stream (HTTP/2 code ${numberIn(payload, 0)})`);
+        throw unavailable(
+          `the daemon has broken off the stream (HTTP/2 code ${numberIn(payload, 0)})`,
+        );
       case FRAME.goAway:
         // A peer that has accepted this call will end it properly.
         if ((numberIn(payload, 0) & 0x7fff_ffff) < STREAM || numberIn(payload, 1) !== 0) {
-          throw unavailable(`the daemon has broken off the connection (HTTP/2 code ${numberIn(payload, 1)})`);
+          throw unavailable(
+            `the daemon has broken off the connection (HTTP/2 code ${numberIn(payload, 1)})`,
+          );
         }
         return;
       default:
@@ -272,9 +299,12 @@ export class Http2Call {
     if (this.#writing || conn === undefined) return;
     this.#writing = true;
     try {
-      for (let bytes; !this.cancelled && (bytes = this.#next()).length > 0;) await writeAll(conn, bytes);
+      for (let bytes; !this.cancelled && (bytes = this.#next()).length > 0;) {
+        await writeAll(conn, bytes);
+      }
     } catch (error) {
-      // The connection is broken: the reader sees its end, after what the daemon may have sent before.
+      // The connection is broken: the reader sees its end, after what the daemon may have sent
+      // before.
       this.#writeError = error;
       return;
     }
@@ -304,9 +334,16 @@ export class Http2Call {
       this.#streamWindow -= length;
       at += HEADER_BYTES + length;
     }
-    if (this.#ended && !this.#endSent && this.#data.length === 0 && at + HEADER_BYTES <= out.length) {
+    if (
+      this.#ended && !this.#endSent && this.#data.length === 0 && at + HEADER_BYTES <= out.length
+    ) {
       this.#endSent = true;
-      writeFrameHeader(out, at, { length: 0, type: FRAME.data, flags: FLAG.endStream, stream: STREAM });
+      writeFrameHeader(out, at, {
+        length: 0,
+        type: FRAME.data,
+        flags: FLAG.endStream,
+        stream: STREAM,
+      });
       at += HEADER_BYTES;
     }
     return out.subarray(0, at);

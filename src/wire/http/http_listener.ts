@@ -1,4 +1,7 @@
-/** A listener whose connections the runtime's own HTTP server serves, with a bound on how long each may wait. */
+/**
+ * A listener whose connections the runtime's own HTTP server serves, with a bound on how long each
+ * may wait.
+ */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { infoIfThere, removeIfThere } from "../../os/files/files.ts";
 import type { Logger } from "../../base/log.ts";
@@ -9,8 +12,8 @@ import { lacksDescriptors } from "../../os/processes/shortage.ts";
 import { missingNet } from "../../permissions/missing.ts";
 
 /**
- * HOST and PORT (0: a free one), or the path of a Unix socket, which is created again, for its owner, or also for the group
- * of a number.
+ * HOST and PORT (0: a free one), or the path of a Unix socket, which is created again, for its
+ * owner, or also for the group of a number.
  */
 export type HttpAddress = { hostname: string; port: number } | { path: string; group?: number };
 export type HttpHandler = (request: Request, connection: Ends) => Response | Promise<Response>;
@@ -42,11 +45,15 @@ export interface Pair {
 /** The server's end of TLS (src/wire/http/tls_upgrade.ts). */
 export interface TlsEnd {
   /**
-   * @returns a connection with the decrypted bytes; undefined if the peer leaves or makes no handshake in time. `socket` is
+   * @returns a connection with the decrypted bytes; undefined if the peer leaves or makes no
+   * handshake in time. `socket` is
    *   closed together with it; in the other case, before.
    */
   accept(socket: Deno.TcpConn): Promise<Deno.Conn | undefined>;
-  /** Uses this certificate for further handshakes. @throws if it cannot be used; the old one then stays */
+  /**
+   * Uses this certificate for further handshakes. @throws if it cannot be used; the old one then
+   * stays
+   */
   renew(pair: Pair): void;
   close(): void;
 }
@@ -62,7 +69,10 @@ export interface HttpListener {
   address: string;
   /** Connections are accepted, as far as is known. */
   listening(): boolean;
-  /** Listens again if somebody has removed its Unix socket, through which nobody can connect then. @returns whether it was so */
+  /**
+   * Listens again if somebody has removed its Unix socket, through which nobody can connect then.
+   * @returns whether it was so
+   */
   renew(): boolean;
   /** Lets current answers finish, then closes. */
   stop(): Promise<void>;
@@ -73,8 +83,8 @@ const AGAIN_MS = 1000;
 const ERROR_PAUSE_MS = 20;
 
 /**
- * Bounds on connections without a current request. The runtime's server keeps a connection with an incomplete request head
- * for ever, so each connection is accepted and ended here.
+ * Bounds on connections without a current request. The runtime's server keeps a connection with an
+ * incomplete request head for ever, so each connection is accepted and ended here.
  */
 export const WAITING = {
   /** Time for the first request's whole head. */
@@ -85,14 +95,19 @@ export const WAITING = {
   most: 512,
 } as const;
 
-/** @throws MosaicError `unavailable` if the address is taken or not this machine's, `permission_denied` if refused. */
+/**
+ * @throws MosaicError `unavailable` if the address is taken or not this machine's,
+ * `permission_denied` if refused.
+ */
 export function listenHttp(options: HttpListenerOptions): HttpListener {
   const { log, tls, descriptors = NEVER_SHORT, waiting = WAITING } = options;
   const underWay = new UnderWay();
   const connections = new Connections(options.handler, underWay, log, waiting);
   let listener: Deno.Listener;
   try {
-    listener = "path" in options.address ? listenSocket(options.address) : Deno.listen(options.address);
+    listener = "path" in options.address
+      ? listenSocket(options.address)
+      : Deno.listen(options.address);
   } catch (error) {
     tls?.close();
     throw cannotListen(options.address, error);
@@ -114,7 +129,9 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       log.warn({ address, error: messageOf(error) }, "a connection could not be served");
     }
   };
-  /** After `renew`, when the old listener has ended, because its end removes what is at its path. */
+  /**
+   * After `renew`, when the old listener has ended, because its end removes what is at its path.
+   */
   const listenAnew = () => {
     if (!renewing || stopping || !("path" in bound)) return;
     try {
@@ -122,7 +139,9 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       socketFile = infoIfThere(bound.path)?.ino;
       renewing = false;
     } catch (error) {
-      if (listening) log.error({ address, error: messageOf(error) }, "cannot listen again yet; trying again");
+      if (listening) {
+        log.error({ address, error: messageOf(error) }, "cannot listen again yet; trying again");
+      }
       listening = false;
     }
   };
@@ -152,7 +171,9 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
     address,
     listening: () => listening,
     renew() {
-      if (!("path" in bound) || stopping || renewing || infoIfThere(bound.path)?.ino === socketFile) return false;
+      if (
+        !("path" in bound) || stopping || renewing || infoIfThere(bound.path)?.ino === socketFile
+      ) return false;
       renewing = true;
       listener.close();
       return true;
@@ -186,8 +207,8 @@ const { serveHttpOnConnection } = (Deno as unknown as Record<symbol, Runtime>)[
 ]!;
 
 /**
- * Ends a connection: the parts of an AbortSignal that the runtime uses. A real one reports errors of its listener as
- * uncaught, and this listener throws if the connection has just ended by itself.
+ * Ends a connection: the parts of an AbortSignal that the runtime uses. A real one reports errors
+ * of its listener as uncaught, and this listener throws if the connection has just ended by itself.
  */
 class Ending {
   #listener: (() => void) | undefined;
@@ -249,7 +270,12 @@ class Connections {
       return this.#handler(request, ends);
     };
     const { finished } = serveHttpOnConnection(socket, end, handler, onError, () => {});
-    const connection: Connection = { end, ended: finished.catch(() => {}), requests: 0, since: performance.now() };
+    const connection: Connection = {
+      end,
+      ended: finished.catch(() => {}),
+      requests: 0,
+      since: performance.now(),
+    };
     this.#all.add(connection);
     this.#wait(this.#fresh, connection);
     connection.ended.then(() => {
@@ -287,7 +313,12 @@ class Connections {
 
   #endLate(): void {
     const now = performance.now();
-    for (const [set, ms] of [[this.#fresh, this.#bounds.headMs], [this.#idle, this.#bounds.idleMs]] as const) {
+    for (
+      const [set, ms] of [[this.#fresh, this.#bounds.headMs], [
+        this.#idle,
+        this.#bounds.idleMs,
+      ]] as const
+    ) {
       for (const connection of set) {
         if (now - connection.since < ms) break;
         this.#end(set, connection);
@@ -315,17 +346,20 @@ class UnderWay {
   }
 
   none(): Promise<void> {
-    return this.#count === 0 ? Promise.resolve() : new Promise((resolve) => this.#waiting.push(resolve));
+    return this.#count === 0
+      ? Promise.resolve()
+      : new Promise((resolve) => this.#waiting.push(resolve));
   }
 }
 
 /**
- * The caller has the right to the path (by the state directory's lock), so an existing socket is a leftover. It is never
- * reused: children of a killed daemon may still hold its listener.
+ * The caller has the right to the path (by the state directory's lock), so an existing socket is a
+ * leftover. It is never reused: children of a killed daemon may still hold its listener.
  */
 export function listenSocket({ path, group }: { path: string; group?: number }): Deno.Listener {
   removeSocket(path);
-  // Never 0777, not even for a moment: the umask applies while the file is created, the exact mode is set afterwards.
+  // Never 0777, not even for a moment: the umask applies while the file is created, the exact mode
+  // is set afterwards.
   const before = Deno.umask(0o077);
   try {
     const listener = Deno.listen({ transport: "unix", path });
@@ -340,13 +374,18 @@ export function listenSocket({ path, group }: { path: string; group?: number }):
 /** @throws MosaicError `unavailable` for a file that is no socket: it belongs to somebody else */
 export function removeSocket(path: string): void {
   if (infoIfThere(path)?.isSocket === false) {
-    throw new MosaicError("unavailable", `cannot listen on ${path}: a file that is not a socket exists there`);
+    throw new MosaicError(
+      "unavailable",
+      `cannot listen on ${path}: a file that is not a socket exists there`,
+    );
   }
   removeIfThere(path);
 }
 
 function boundAddress(requested: HttpAddress, listener: Deno.Listener): HttpAddress {
-  return "path" in requested ? requested : { hostname: requested.hostname, port: (listener.addr as Deno.NetAddr).port };
+  return "path" in requested
+    ? requested
+    : { hostname: requested.hostname, port: (listener.addr as Deno.NetAddr).port };
 }
 
 function textOf(address: HttpAddress): string {
@@ -362,9 +401,12 @@ function cannotListen(address: HttpAddress, error: unknown): unknown {
   if (refused !== undefined) return refused;
   if (error instanceof Deno.errors.AddrInUse) {
     return new MosaicError("unavailable", `cannot listen on ${text}: the address is in use`, {
-      hint: "Stop what listens there, or give --http HOST:PORT with another port (port 0 picks a free one).",
+      hint:
+        "Stop what listens there, or give --http HOST:PORT with another port (port 0 picks a free one).",
       cause: error,
     });
   }
-  return new MosaicError("unavailable", `cannot listen on ${text}: ${messageOf(error)}`, { cause: error });
+  return new MosaicError("unavailable", `cannot listen on ${text}: ${messageOf(error)}`, {
+    cause: error,
+  });
 }

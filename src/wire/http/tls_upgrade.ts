@@ -1,13 +1,19 @@
 /**
- * TLS for accepted TCP connections. The runtime's own TLS listener keeps the descriptor of a connection as long as its peer
- * makes no handshake, even after closing it. So Node's TLS makes the handshake here, with a time limit, and passes the
- * decrypted bytes through a Unix socket of this process to the runtime's HTTP server, which serves only its own kinds of
- * connections.
+ * TLS for accepted TCP connections. The runtime's own TLS listener keeps the descriptor of a
+ * connection as long as its peer makes no handshake, even after closing it. So Node's TLS makes the
+ * handshake here, with a time limit, and passes the decrypted bytes through a Unix socket of this
+ * process to the runtime's HTTP server, which serves only its own kinds of connections.
  */
 import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
-import { listenSocket, type Pair, removeSocket, type TlsEnd, type Waiting } from "./http_listener.ts";
+import {
+  listenSocket,
+  type Pair,
+  removeSocket,
+  type TlsEnd,
+  type Waiting,
+} from "./http_listener.ts";
 
 const NONCE_BYTES = 16;
 const CHUNK_BYTES = 64 << 10;
@@ -19,7 +25,9 @@ export interface TlsBounds extends Pick<Waiting, "headMs" | "most"> {
   open: number;
 }
 
-/** While at least this share of the connections is open, closing further ones is reported only once. */
+/**
+ * While at least this share of the connections is open, closing further ones is reported only once.
+ */
 const STILL_FULL = 0.9;
 
 export class TlsUpgrade implements TlsEnd {
@@ -39,7 +47,8 @@ export class TlsUpgrade implements TlsEnd {
   /**
    * @param pair checked by `readTls`
    * @param path of the inner socket, which is created again
-   * @param bounds of the time of a handshake, and of handshakes at once: a further one replaces the oldest
+   * @param bounds of the time of a handshake, and of handshakes at once: a further one replaces the
+   * oldest
    * @param onFull called for the first of the connections that are closed because too many are open
    */
   constructor(pair: Pair, path: string, bounds: TlsBounds, onFull = () => {}) {
@@ -115,8 +124,8 @@ export class TlsUpgrade implements TlsEnd {
   }
 
   /**
-   * Both ends of a connection through the inner socket. Another process of this user may connect to it, too; such a
-   * connection is refused.
+   * Both ends of a connection through the inner socket. Another process of this user may connect to
+   * it, too; such a connection is refused.
    */
   async #pair(): Promise<[near: Deno.Conn, far: Deno.Conn]> {
     const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
@@ -160,9 +169,9 @@ function contextOf({ cert, key }: Pair): SecureContext {
 }
 
 /**
- * An accepted connection as the stream that Node's TLS needs. The runtime keeps a closed connection's descriptor while a
- * write is in progress, that is, while its peer reads nothing. Such a connection cannot be ended; only their number can be
- * bounded.
+ * An accepted connection as the stream that Node's TLS needs. The runtime keeps a closed
+ * connection's descriptor while a write is in progress, that is, while its peer reads nothing. Such
+ * a connection cannot be ended; only their number can be bounded.
  */
 class RawStream extends Duplex {
   readonly #socket: Deno.TcpConn;
@@ -184,7 +193,11 @@ class RawStream extends Duplex {
     );
   }
 
-  override _write(bytes: Uint8Array, _encoding: string, done: (error?: Error | null) => void): void {
+  override _write(
+    bytes: Uint8Array,
+    _encoding: string,
+    done: (error?: Error | null) => void,
+  ): void {
     this.#writing = writeAll(this.#socket, bytes);
     this.#writing.then(() => done(), done);
   }
@@ -227,5 +240,7 @@ async function forward(near: Deno.Conn, secure: TLSSocket): Promise<void> {
 }
 
 async function writeAll(connection: Deno.Conn, bytes: Uint8Array): Promise<void> {
-  for (let written = 0; written < bytes.length;) written += await connection.write(bytes.subarray(written));
+  for (let written = 0; written < bytes.length;) {
+    written += await connection.write(bytes.subarray(written));
+  }
 }

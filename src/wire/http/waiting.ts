@@ -1,4 +1,7 @@
-/** Waits that do not leak: every wait ends with its signal, and leaves neither timer nor listener behind. */
+/**
+ * Waits that do not leak: every wait ends with its signal, and leaves neither timer nor listener
+ * behind.
+ */
 
 /** Resolves after `ms` milliseconds, or at once when the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
@@ -36,8 +39,8 @@ export interface CombinedSignal extends Disposable {
 }
 
 /**
- * A signal that aborts with the first of the given ones. Disposing it removes its listeners from them: `AbortSignal.any`
- * leaves an entry at a long-lived signal for each signal made from it.
+ * A signal that aborts with the first of the given ones. Disposing it removes its listeners from
+ * them: `AbortSignal.any` leaves an entry at a long-lived signal for each signal made from it.
  */
 export function anyOf(...sources: AbortSignal[]): CombinedSignal {
   const combined = new AbortController();

@@ -10,7 +10,9 @@ import {
 import { Random } from "../../../src/cli/demo/random.ts";
 
 function near(actual: readonly number[], expected: readonly number[]): void {
-  actual.forEach((v, i) => assert.ok(Math.abs(v - expected[i]!) < 1e-12, `${actual} is not ${expected}`));
+  actual.forEach((v, i) =>
+    assert.ok(Math.abs(v - expected[i]!) < 1e-12, `${actual} is not ${expected}`)
+  );
 }
 
 /** Computed by Gymnasium 1.3.0: `env.unwrapped.state` after each action. */
@@ -69,7 +71,9 @@ Deno.test("cartpole: a balanced pole is truncated, not terminated, at step 500",
   let state = environment.reset(new Random(3));
   for (let step = 1; step <= MAX_EPISODE_STEPS; step++) {
     // Pushing towards where the pole leans and moves keeps it up.
-    const result = environment.step(state[2] + 0.5 * state[3] + 0.02 * state[0] + 0.1 * state[1] > 0 ? 1 : 0);
+    const result = environment.step(
+      state[2] + 0.5 * state[3] + 0.02 * state[0] + 0.1 * state[1] > 0 ? 1 : 0,
+    );
     state = result.state;
     assert.equal(result.terminated, false, `lost at step ${step}`);
     assert.equal(result.truncated, step === MAX_EPISODE_STEPS);

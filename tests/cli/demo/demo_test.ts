@@ -25,7 +25,9 @@ async function demo(
   }).spawn();
   let output = "";
   const gather = (stream: ReadableStream<Uint8Array<ArrayBuffer>>) =>
-    stream.pipeThrough(new TextDecoderStream()).pipeTo(new WritableStream({ write: (t) => void (output += t) }));
+    stream.pipeThrough(new TextDecoderStream()).pipeTo(
+      new WritableStream({ write: (t) => void (output += t) }),
+    );
   const gathered = Promise.all([gather(child.stdout), gather(child.stderr)]);
   try {
     await body({ output: () => output, child, dir });
@@ -39,13 +41,19 @@ async function demo(
 
 /** A proxy that has reported its run's end may be just about to go. */
 async function nothingRuns(dir: string): Promise<void> {
-  await until(() => processesOf(dir).length === 0, { what: "nothing to run", state: () => processesOf(dir) });
+  await until(() => processesOf(dir).length === 0, {
+    what: "nothing to run",
+    state: () => processesOf(dir),
+  });
 }
 
 Deno.test("demo: two runs succeed, a summary and where the results lie, nothing left running", async () => {
   await demo(["--steps", "2000", "--step-delay-ms", "0.1"], async ({ output, child, dir }) => {
     assert.equal((await child.status).code, 0, output());
-    await until(() => /The daemon is stopped/.test(output()), { what: "all of its output", state: output });
+    await until(() => /The daemon is stopped/.test(output()), {
+      what: "all of its output",
+      state: output,
+    });
     assert.match(output(), /Status page +http:\/\/127\.0\.0\.1:\d+\//);
     for (const { name } of DEMO_RUNS) {
       assert.match(output(), new RegExp(`^${name} +Succeeded +\\d+ +2,000 `, "m"));
@@ -58,7 +66,10 @@ Deno.test("demo: two runs succeed, a summary and where the results lie, nothing 
 
 Deno.test("demo: Ctrl-C takes everything down", async () => {
   await demo(["--step-delay-ms", "50"], async ({ output, child, dir }) => {
-    await until(() => output().includes("Running"), { what: "a run to be EXECUTING", state: output });
+    await until(() => output().includes("Running"), {
+      what: "a run to be EXECUTING",
+      state: output,
+    });
     signalProcess(processRef(child.pid)!, "SIGINT");
     assert.equal((await child.status).code, 130, output());
     await nothingRuns(dir);
@@ -66,20 +77,28 @@ Deno.test("demo: Ctrl-C takes everything down", async () => {
 });
 
 Deno.test("demo --keep: the daemon stays, and how to stop it is said", async () => {
-  await demo(["--keep", "--steps", "300", "--step-delay-ms", "0"], async ({ output, child, dir }) => {
-    assert.equal((await child.status).code, 0, output());
-    await until(() => /stop it/.test(output()), { what: "all of its output", state: output });
-    const pid = Number(/stop it +kill (\d+)/.exec(output())![1]);
-    await until(() => processesOf(dir).every((p) => p.pid === pid), { what: "all but the daemon to be gone" });
-    assert.equal(processesOf(dir).length, 1);
-    signalProcess(processRef(pid)!, "SIGTERM");
-    await until(() => processesOf(dir).length === 0, { what: "the daemon to stop" });
-  });
+  await demo(
+    ["--keep", "--steps", "300", "--step-delay-ms", "0"],
+    async ({ output, child, dir }) => {
+      assert.equal((await child.status).code, 0, output());
+      await until(() => /stop it/.test(output()), { what: "all of its output", state: output });
+      const pid = Number(/stop it +kill (\d+)/.exec(output())![1]);
+      await until(() => processesOf(dir).every((p) => p.pid === pid), {
+        what: "all but the daemon to be gone",
+      });
+      assert.equal(processesOf(dir).length, 1);
+      signalProcess(processRef(pid)!, "SIGTERM");
+      await until(() => processesOf(dir).length === 0, { what: "the daemon to stop" });
+    },
+  );
 });
 
 Deno.test("demo: its configs are valid", () => {
   for (const spec of DEMO_RUNS) {
-    assert.deepEqual(violationsOf(JSON.stringify(demoConfig(spec, { steps: 10, stepDelayMs: 0.5 }))), []);
+    assert.deepEqual(
+      violationsOf(JSON.stringify(demoConfig(spec, { steps: 10, stepDelayMs: 0.5 }))),
+      [],
+    );
   }
 });
 

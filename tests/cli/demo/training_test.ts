@@ -23,8 +23,11 @@ Deno.test("learner: with its defaults it clearly learns, whatever the seed", () 
 });
 
 Deno.test("learner: a larger population learns too, later", () => {
-  const half = (population: number) => mean(rewards(new Training(options({ population, episodes: 160 }))));
-  assert.ok(mean(rewards(new Training(options({ population: 40, episodes: 400 }))).slice(-100)) > 300);
+  const half = (population: number) =>
+    mean(rewards(new Training(options({ population, episodes: 160 }))));
+  assert.ok(
+    mean(rewards(new Training(options({ population: 40, episodes: 400 }))).slice(-100)) > 300,
+  );
   assert.ok(half(40) < half(20));
 });
 
@@ -33,7 +36,8 @@ Deno.test("learner: a generation is fitted to its best episodes", () => {
   const episodes = [...training.records()].filter((r) => r.type === "episode");
   assert.deepEqual(episodes.flatMap((e) => e.learned === undefined ? [] : [e.episode]), [9, 19]);
   const best = episodes.slice(0, 10).map((e) => e.totalReward).toSorted((a, b) => b - a);
-  const { generation, bestReward, eliteReward, populationReward, weightStd } = episodes[9]!.learned!;
+  const { generation, bestReward, eliteReward, populationReward, weightStd } = episodes[9]!
+    .learned!;
   assert.deepEqual(
     [generation, bestReward, eliteReward, populationReward],
     [0, best[0], mean(best.slice(0, 3)), mean(best)],
@@ -62,13 +66,18 @@ Deno.test("learner: resumed from a checkpoint in a generation it goes on as if i
 
 Deno.test("learner: a checkpoint of another program or version is refused", () => {
   assert.throws(() => parseCheckpoint(`{"format":"other"}`), /not a checkpoint/);
-  assert.throws(() => parseCheckpoint(`{"format":"mosaic-demo-cartpole","version":1}`), /version is 1/);
+  assert.throws(
+    () => parseCheckpoint(`{"format":"mosaic-demo-cartpole","version":1}`),
+    /version is 1/,
+  );
 });
 
 Deno.test("learner: a checkpoint may continue with another population", () => {
   const first = new Training(options({ episodes: 15 }));
   for (const _ of first.records());
-  const records = [...new Training(options({ episodes: 25, population: 10 }), first.checkpoint()).records()];
+  const records = [
+    ...new Training(options({ episodes: 25, population: 10 }), first.checkpoint()).records(),
+  ];
   // The unfinished generation of 15 is already large enough.
   assert.deepEqual(
     records.flatMap((r) => (r.type === "episode" && r.learned !== undefined ? [r.episode] : [])),
@@ -85,7 +94,11 @@ Deno.test("training: a bound on steps ends it in mid-episode, truncated", () => 
 });
 
 Deno.test("options: flags win over the file, the file over the defaults", () => {
-  const made = demoWorkerOptions({ seed: "7", elite: "1e-1" }, { seed: 9, population: 4, run_id: "x" });
+  const made = demoWorkerOptions({ seed: "7", elite: "1e-1" }, {
+    seed: 9,
+    population: 4,
+    run_id: "x",
+  });
   assert.deepEqual(made, { ...DEFAULTS, seed: 7, elite: 0.1, population: 4 });
 });
 

@@ -1,6 +1,12 @@
 import { strict as assert } from "node:assert";
 import { DEFAULTS } from "../../../src/cli/demo/worker_options.ts";
-import { checkpointDir, controlOf, runWorker, STOPPED, type WorkerEnvironment } from "../../../src/cli/demo/worker.ts";
+import {
+  checkpointDir,
+  controlOf,
+  runWorker,
+  STOPPED,
+  type WorkerEnvironment,
+} from "../../../src/cli/demo/worker.ts";
 import { until } from "../../harness/wait.ts";
 
 type Line = Record<string, unknown> & { event_type: string; payload: Record<string, unknown> };
@@ -37,7 +43,9 @@ Deno.test("demo worker: prints the documented dialect, whole and in order", asyn
     "truncated",
   ]);
   assert.deepEqual([all[0]!.event_type, all.at(-1)!.event_type], ["run_started", "run_completed"]);
-  const metrics = all.filter((l) => l.event_type === "metrics").map(({ payload }) => Object.keys(payload).join(" "));
+  const metrics = all.filter((l) => l.event_type === "metrics").map(({ payload }) =>
+    Object.keys(payload).join(" ")
+  );
   assert.deepEqual(metrics, [
     "step generation best_reward elite_reward population_reward weight_std mean_reward_100",
   ]);
@@ -55,7 +63,9 @@ Deno.test("demo worker: saves checkpoints and resumes from one", async () => {
   try {
     const first = environment({ checkpointDir: `${dir}/checkpoints` });
     await runWorker({ ...DEFAULTS, episodes: 20, checkpointEvery: 10 }, first.env);
-    const saved = first.lines().filter((l) => l.event_type === "checkpoint_saved").map((l) => l.payload);
+    const saved = first.lines().filter((l) => l.event_type === "checkpoint_saved").map((l) =>
+      l.payload
+    );
     assert.deepEqual(saved.map((p) => p["episode"]), [10, 20]);
     for (const p of saved) assert.ok(Deno.statSync(String(p["checkpoint_path"])).size > 100);
 
@@ -82,7 +92,8 @@ Deno.test("demo worker: pauses and resumes when told to on standard input, and a
   const stdin = new ReadableStream<string>({ start: (c) => void (input = c) });
   const { env, lines } = environment({ controlLines: () => stdin });
   const say = (line: string) => input.enqueue(line);
-  const kinds = () => lines().map((l) => l.event_type).filter((k) => k === "paused" || k === "resumed");
+  const kinds = () =>
+    lines().map((l) => l.event_type).filter((k) => k === "paused" || k === "resumed");
   const running = runWorker({ ...DEFAULTS, episodes: 30, stepDelayMs: 0.5, control: true }, env);
   say(`{"control":"pause"}`);
   await until(() => kinds().length === 1, { what: "the pause to be acknowledged", state: kinds });

@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
-import { type AlertFields, alertRules, alerts as alertFields, withShareRule } from "../../../src/config/alerts.ts";
+import {
+  type AlertFields,
+  alertRules,
+  alerts as alertFields,
+  withShareRule,
+} from "../../../src/config/alerts.ts";
 import { Alerts, type Recorded } from "../../../src/dispatch/attempt/state/alerts.ts";
 import { checked, seal } from "../../../src/records/sealed_steps.ts";
 
@@ -9,7 +14,10 @@ const metrics = (...objects: unknown[]): Recorded => ({
   ...NOTHING,
   events: objects.map((object) => ({ dataJson: JSON.stringify(object) })),
 });
-const rewards = (...reward: (number | string)[]): Recorded => ({ ...NOTHING, steps: { n: reward.length, reward } });
+const rewards = (...reward: (number | string)[]): Recorded => ({
+  ...NOTHING,
+  steps: { n: reward.length, reward },
+});
 const said = (alerts: Alerts) => alerts.due.splice(0).map(({ what }) => what);
 
 Deno.test("alerts: a metric that is no number, wherever it is recorded; once", () => {
@@ -17,7 +25,9 @@ Deno.test("alerts: a metric that is no number, wherever it is recorded; once", (
     metric: "reward",
     when: "nan",
   });
-  alerts.recorded(metrics({ loss: 0.5 }, { other: null }, { loss: "text" }, { losses: { policy: 1 } }));
+  alerts.recorded(
+    metrics({ loss: 0.5 }, { other: null }, { loss: "text" }, { losses: { policy: 1 } }),
+  );
   assert.deepEqual(said(alerts), []);
   // NaN and infinities are stored as null, those of rewards by name.
   alerts.recorded(metrics({ losses: { policy: null } }, { loss: null }, { loss: null }));
@@ -40,7 +50,15 @@ Deno.test("alerts: above and below their bound, for so many points in a row", ()
   assert.deepEqual(said(alerts), []);
   alerts.recorded(metrics({ kl: 5 }));
   assert.deepEqual(said(alerts), ["kl is 5, above 1, 3 points in a row"]);
-  const episode = { episode: 0, steps: 5, terminated: true, truncated: false, tsNs: "", agentId: "", workerId: "" };
+  const episode = {
+    episode: 0,
+    steps: 5,
+    terminated: true,
+    truncated: false,
+    tsNs: "",
+    agentId: "",
+    workerId: "",
+  };
   alerts.recorded({ ...NOTHING, episodes: [{ ...episode, totalReward: -11, metadataJson: "" }] });
   assert.deepEqual(said(alerts), ["episode_reward is -11, below -10"]);
 });
@@ -71,15 +89,26 @@ Deno.test("alerts: rewards that come as a block", () => {
     ...NOTHING,
     steps: checked(seal({ n: reward.length, reward })!),
   });
-  const alerts = watch({ metric: "reward", when: "nan" }, { metric: "reward", when: "stuck", points: 500 });
+  const alerts = watch({ metric: "reward", when: "nan" }, {
+    metric: "reward",
+    when: "stuck",
+    points: 500,
+  });
   alerts.recorded(sealed(Array(300).fill(1)));
   assert.deepEqual(said(alerts), []);
   alerts.recorded(sealed(Array.from({ length: 300 }, (_, i) => i === 7 ? NaN : -i)));
-  assert.deepEqual(said(alerts).sort(), ["reward has not improved on 1 for 500 points", "reward is NaN"]);
+  assert.deepEqual(said(alerts).sort(), [
+    "reward has not improved on 1 for 500 points",
+    "reward is NaN",
+  ]);
 });
 
 Deno.test("alerts: what has alerted in the attempt already stays told", () => {
-  const rules = alertRules([{ metric: "loss", when: "nan" }, { metric: "loss", when: "nan", then: "pause" }]);
+  const rules = alertRules([{ metric: "loss", when: "nan" }, {
+    metric: "loss",
+    when: "nan",
+    then: "pause",
+  }]);
   assert.deepEqual(rules.map(({ name }) => name), ["loss nan", "loss nan (2)"]);
   const alerts = new Alerts(rules, new Set(["loss nan"]));
   alerts.recorded(metrics({ loss: null }));
@@ -114,7 +143,9 @@ Deno.test("alerts: idle GPUs, by the mean of a window; a pause or a gap begins i
   });
   let now = 0;
   const sample = (percent: number, seconds: number) => {
-    for (let at = 0; at < seconds; at += 15) alerts.sampled([["system/gpu_percent", percent]], now += 15_000);
+    for (let at = 0; at < seconds; at += 15) {
+      alerts.sampled([["system/gpu_percent", percent]], now += 15_000);
+    }
   };
   sample(0, 885);
   alerts.held();
@@ -125,13 +156,19 @@ Deno.test("alerts: idle GPUs, by the mean of a window; a pause or a gap begins i
   sample(0, 300);
   assert.deepEqual(said(alerts), []);
   sample(0, 600);
-  assert.deepEqual(said(alerts), ["the run's GPUs were used to 4.4 % in the last 15m 00s, below 5 %"]);
+  assert.deepEqual(said(alerts), [
+    "the run's GPUs were used to 4.4 % in the last 15m 00s, below 5 %",
+  ]);
   now += 400_000;
   sample(0, 3585);
   assert.deepEqual(said(alerts), []);
   sample(0, 30);
-  assert.deepEqual(said(alerts), ["the run's GPUs were used to 0 % in the last 1h 00m, below 10 %"]);
-  for (const value of [2000, 500, 2000, 2000]) alerts.sampled([["system/gpu_memory_mb", value]], now);
+  assert.deepEqual(said(alerts), [
+    "the run's GPUs were used to 0 % in the last 1h 00m, below 10 %",
+  ]);
+  for (const value of [2000, 500, 2000, 2000]) {
+    alerts.sampled([["system/gpu_memory_mb", value]], now);
+  }
   assert.deepEqual(said(alerts), ["system/gpu_memory_mb is 2000, above 1000, 2 points in a row"]);
   // No utilisation is told: no rule is broken.
   const unknown = watch({ when: "gpu_idle", seconds: 60 });

@@ -22,7 +22,14 @@ const link: ProxyLink = {
   stop: () => {},
   close: () => {},
 };
-const report: ExitReport = { code: 3, signal: "", lost: false, finalPosition: 0, stderrTail: [], spawnError: "" };
+const report: ExitReport = {
+  code: 3,
+  signal: "",
+  lost: false,
+  finalPosition: 0,
+  stderrTail: [],
+  spawnError: "",
+};
 const oom = { limitMb: 64 };
 const graceMs = 5000;
 
@@ -38,7 +45,9 @@ const tick = (more: { now?: number; group?: WorkerGroup; limit?: string } = {}):
   ...{ t: "tick", now: 0, group: "unknown", limit: undefined, graceMs },
   ...more,
 });
-const stop = (more: { now?: number; group?: WorkerGroup; graceMs?: number; silent?: boolean } = {}): Event => ({
+const stop = (
+  more: { now?: number; group?: WorkerGroup; graceMs?: number; silent?: boolean } = {},
+): Event => ({
   ...{ t: "stop", now: 0, group: "alive", graceMs, silent: false },
   ...more,
 });
@@ -92,8 +101,16 @@ const TABLE: [what: string, state: State, event: Event, to: string, effects: str
   ["a proxy leaves", at(running, connected), { t: "disconnected" }, "running, absent", ["wake"]],
 
   // Time passes.
-  ["nothing to do under a connected proxy", at(running, connected), tick(), "running, connected", []],
-  ["without a proxy one is seen to", at(running, absent), tick(), "running, absent", ["keep_proxy"]],
+  [
+    "nothing to do under a connected proxy",
+    at(running, connected),
+    tick(),
+    "running, connected",
+    [],
+  ],
+  ["without a proxy one is seen to", at(running, absent), tick(), "running, absent", [
+    "keep_proxy",
+  ]],
   [
     "a limit is a fault, recorded before anything is stopped",
     at(running, connected),
@@ -132,12 +149,22 @@ const TABLE: [what: string, state: State, event: Event, to: string, effects: str
       "wake",
     ],
   ],
-  ["nothing is left of the group", at(exited, absent), tick({ group: "gone" }), "exited, absent", ["end_rest"]],
-  ["an end that could not be committed is tried again", at(over, absent), tick(), "ended, absent", ["settle"]],
+  ["nothing is left of the group", at(exited, absent), tick({ group: "gone" }), "exited, absent", [
+    "end_rest",
+  ]],
+  ["an end that could not be committed is tried again", at(over, absent), tick(), "ended, absent", [
+    "settle",
+  ]],
 
   // Somebody stops the run.
-  ["a stop through the proxy", at(running, connected), stop(), "stopping, connected", ["tell_proxy 5", "wake"]],
-  ["a stop without a proxy", at(running, absent), stop(), "stopping, absent", ["SIGTERM SIGCONT", "wake"]],
+  ["a stop through the proxy", at(running, connected), stop(), "stopping, connected", [
+    "tell_proxy 5",
+    "wake",
+  ]],
+  ["a stop without a proxy", at(running, absent), stop(), "stopping, absent", [
+    "SIGTERM SIGCONT",
+    "wake",
+  ]],
   [
     "a stop of a worker on another host",
     at(running, connected),
@@ -152,11 +179,21 @@ const TABLE: [what: string, state: State, event: Event, to: string, effects: str
     "exited, connected",
     ["SIGKILL", "wake"],
   ],
-  ["a stop after the end changes nothing", at(over, connected), stop(), "ended, connected", ["wake"]],
+  ["a stop after the end changes nothing", at(over, connected), stop(), "ended, connected", [
+    "wake",
+  ]],
 
   // The exit.
-  ["an exit, and nothing is left", at(running, connected), exit("gone"), "exited, connected", ["end_rest"]],
-  ["an exit of a worker on another host", at(running, connected), exit("unknown"), "exited, connected", ["end_rest"]],
+  ["an exit, and nothing is left", at(running, connected), exit("gone"), "exited, connected", [
+    "end_rest",
+  ]],
+  [
+    "an exit of a worker on another host",
+    at(running, connected),
+    exit("unknown"),
+    "exited, connected",
+    ["end_rest"],
+  ],
   [
     "an exit, and some of the group lives",
     at(running, connected),
@@ -164,7 +201,13 @@ const TABLE: [what: string, state: State, event: Event, to: string, effects: str
     "exited, connected",
     ["SIGTERM SIGCONT", "wake"],
   ],
-  ["an exit that is reported again after the end", at(over, connected), exit("gone"), "ended, connected", ["settle"]],
+  [
+    "an exit that is reported again after the end",
+    at(over, connected),
+    exit("gone"),
+    "ended, connected",
+    ["settle"],
+  ],
   [
     "the kernel is still ending the cgroup",
     at(exited, absent),
@@ -189,7 +232,9 @@ const TABLE: [what: string, state: State, event: Event, to: string, effects: str
 
   // What the host says while no proxy is connected.
   ["wait", at(running, absent), absence({ do: "wait" }), "running, absent", []],
-  ["a new proxy attaches", at(running, absent), absence({ do: "attach" }), "running, absent", ["attach"]],
+  ["a new proxy attaches", at(running, absent), absence({ do: "attach" }), "running, absent", [
+    "attach",
+  ]],
   [
     "nothing was started: the attempt begins anew",
     at(running, absent),
@@ -204,7 +249,13 @@ const TABLE: [what: string, state: State, event: Event, to: string, effects: str
     "ended, absent: no report",
     ["settle"],
   ],
-  ["nobody will report", at(stopping, absent), absence({ do: "over" }), "ended, absent: no report", ["settle"]],
+  [
+    "nobody will report",
+    at(stopping, absent),
+    absence({ do: "over" }),
+    "ended, absent: no report",
+    ["settle"],
+  ],
   [
     "no proxy survives, and the worker lives",
     at(running, absent),
@@ -237,7 +288,9 @@ function stateText({ phase, connection }: State): string {
   const where = `${phase.t}, ${connection.t}${oom === undefined ? "" : ", out of memory"}`;
   if (phase.t !== "ended") return where;
   if (phase.ended.t === "not_started") return `${where}: not started`;
-  return `${where}: ${phase.ended.report === undefined ? "no report" : `exit_code ${phase.ended.report.code}`}`;
+  return `${where}: ${
+    phase.ended.report === undefined ? "no report" : `exit_code ${phase.ended.report.code}`
+  }`;
 }
 
 Deno.test("attempt: each state and event leads to one state and its effects", () => {
@@ -268,7 +321,10 @@ for (
   ]
 ) {
   Deno.test(`attempt: ${who} has ${reportMs / 1000} s to report the exit of a group that is gone; then it is replaced`, () => {
-    const began = course(at(running, connected), [stop({ silent }), tick({ now: 100, group: "gone" })]);
+    const began = course(at(running, connected), [
+      stop({ silent }),
+      tick({ now: 100, group: "gone" }),
+    ]);
     const waiting = course(began.state, [tick({ now: 100 + reportMs, group: "gone" })]);
     assert.deepEqual(waiting.done, []);
     const late = course(waiting.state, [tick({ now: 101 + reportMs, group: "gone" })]);
@@ -278,16 +334,26 @@ for (
 }
 
 Deno.test("attempt: a proxy that connects to a stop under way has its own time to report", () => {
-  const began = course(at(running, connected), [stop(), tick({ now: 100, group: "gone" }), { t: "disconnected" }]);
+  const began = course(at(running, connected), [stop(), tick({ now: 100, group: "gone" }), {
+    t: "disconnected",
+  }]);
   const again = course(began.state, [{ t: "connected", session: "second", link: { ...link } }]);
   const { state } = course(again.state, [tick({ now: 40_000, group: "gone" })]);
   assert.equal(stateText(state), "stopping, connected");
-  assert.equal(stateText(course(state, [tick({ now: 70_001, group: "gone" })]).state), "stopping, absent");
+  assert.equal(
+    stateText(course(state, [tick({ now: 70_001, group: "gone" })]).state),
+    "stopping, absent",
+  );
 });
 
 Deno.test("attempt: a cancellation after a silence leaves the short time to report", () => {
-  const { state } = course(at(running, connected), [stop({ silent: true }), stop({ graceMs: 1000 })]);
-  assert.ok(state.phase.t === "stopping" && state.phase.silent && state.phase.stop.graceMs === 1000);
+  const { state } = course(at(running, connected), [
+    stop({ silent: true }),
+    stop({ graceMs: 1000 }),
+  ]);
+  assert.ok(
+    state.phase.t === "stopping" && state.phase.silent && state.phase.stop.graceMs === 1000,
+  );
 });
 
 Deno.test("a proxy elsewhere that does not answer a stop is taken for absent; one that speaks, or is here, is not", () => {

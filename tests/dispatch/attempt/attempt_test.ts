@@ -14,13 +14,23 @@ Deno.test("attempt: a stop begins without a descriptor to look the group up, and
   const plan = { backpressure: { policy: "journal" } };
   const attempt = new Attempt(
     { runId: "R", attempt: 1 } as RunRow,
-    { plan, host, progress: { clock: { lifelessMs: () => 0 } }, graceMs: 5000 } as unknown as AttemptParts,
+    {
+      plan,
+      host,
+      progress: { clock: { lifelessMs: () => 0 } },
+      graceMs: 5000,
+    } as unknown as AttemptParts,
   );
   attempt.stop(5000, 0);
   assert.equal(attempt.state.phase.t, "stopping");
   assert.throws(() => attempt.tick(50), /os error 24/);
   short = false;
-  const signals = attempt.tick(100).flatMap((effect) => effect.do === "signal" ? effect.signals : []);
+  const signals = attempt.tick(100).flatMap((effect) =>
+    effect.do === "signal" ? effect.signals : []
+  );
   assert.deepEqual(signals, ["SIGTERM", "SIGCONT"]);
-  assert.deepEqual(attempt.tick(6000).flatMap((effect) => effect.do === "signal" ? effect.signals : []), ["SIGKILL"]);
+  assert.deepEqual(
+    attempt.tick(6000).flatMap((effect) => effect.do === "signal" ? effect.signals : []),
+    ["SIGKILL"],
+  );
 });

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { RunClock, type RunLimits } from "../../../src/dispatch/attempt/state/limits.ts";
 
-const LIMITS: RunLimits = { handshakeMs: 60, heartbeatMs: 300, stallMs: null, maxDurationMs: null, maxSteps: null };
+const LIMITS: RunLimits = {
+  handshakeMs: 60,
+  heartbeatMs: 300,
+  stallMs: null,
+  maxDurationMs: null,
+  maxSteps: null,
+};
 
 Deno.test("limits: a proxy that does not register in time, a run that gives no sign of life", () => {
   const clock = new RunClock(0);
@@ -47,16 +53,25 @@ Deno.test("limits: a worker that has sent heartbeats and falls silent is faulted
   clock.output(20);
   clock.output(130);
   clock.signOfLife(1000);
-  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 1000), undefined, "it never sent one: it may just print nothing");
+  assert.equal(
+    clock.exceeded("EXECUTING", LIMITS, 0, 1000),
+    undefined,
+    "it never sent one: it may just print nothing",
+  );
   clock.workerBeat();
-  // Its longest silence so far took 110, three times that is 330; the heartbeat timeout alone would be 300.
+  // Its longest silence so far took 110, three times that is 330; the heartbeat timeout alone would
+  // be 300.
   assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 130 + 330), undefined);
   assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 130 + 331), "heartbeat_timeout");
   clock.output(400);
   clock.pausedIs(true, 410);
   clock.pausedIs(false, 9000);
   clock.signOfLife(9700);
-  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 9000 + 810), undefined, "a pause is no silence");
+  assert.equal(
+    clock.exceeded("EXECUTING", LIMITS, 0, 9000 + 810),
+    undefined,
+    "a pause is no silence",
+  );
   assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 9000 + 811), "heartbeat_timeout");
 });
 
@@ -75,5 +90,8 @@ Deno.test("limits: max_steps is passed by the first step too many, and time used
   const clock = new RunClock(0, 140);
   assert.equal(clock.exceeded("EXECUTING", { ...LIMITS, maxSteps: 10 }, 10, 1), undefined);
   assert.equal(clock.exceeded("EXECUTING", { ...LIMITS, maxSteps: 10 }, 11, 1), "max_steps");
-  assert.equal(clock.exceeded("EXECUTING", { ...LIMITS, maxDurationMs: 150 }, 0, 11), "max_duration");
+  assert.equal(
+    clock.exceeded("EXECUTING", { ...LIMITS, maxDurationMs: 150 }, 0, 11),
+    "max_duration",
+  );
 });

@@ -2,7 +2,14 @@ import assert from "node:assert/strict";
 import { companyOf } from "../../../src/dispatch/attempt/state/neighbours.ts";
 
 Deno.test("neighbours: who works in the same directory, and who in one below", () => {
-  const cases: [what: string, cwd: string, others: string[], shared: boolean, same: boolean, below: string[]][] = [
+  const cases: [
+    what: string,
+    cwd: string,
+    others: string[],
+    shared: boolean,
+    same: boolean,
+    below: string[],
+  ][] = [
     ["nobody else", "/p", [], false, false, []],
     ["elsewhere, with a name that begins alike", "/p", ["/q", "/p2", "/"], false, false, []],
     ["in the same", "/p", ["/p"], true, true, []],

@@ -12,7 +12,11 @@ const exit = (fields: Partial<ExitReport> = {}): ExitReport => ({
   spawnError: "",
   ...fields,
 });
-const ending = (requests: Partial<Requests>, report: ExitReport | undefined, runFailed?: string) => {
+const ending = (
+  requests: Partial<Requests>,
+  report: ExitReport | undefined,
+  runFailed?: string,
+) => {
   const { event } = verdictOf({ ...NOTHING, ...requests }, report, runFailed);
   return "reason" in event ? `${event.type} ${event.reason}` : event.type;
 };
@@ -22,7 +26,10 @@ Deno.test("verdict: how the worker left decides, unless something was asked of t
   assert.equal(ending({}, exit({ code: 3 })), "failed exit_code_3");
   assert.equal(ending({}, exit({ code: null, signal: "SIGKILL" })), "failed signal_SIGKILL");
   assert.equal(ending({}, exit({ code: null, lost: true })), "failed worker_lost");
-  assert.equal(ending({}, exit({ code: 127, spawnError: "nope: not found" })), "failed spawn_failed: nope: not found");
+  assert.equal(
+    ending({}, exit({ code: 127, spawnError: "nope: not found" })),
+    "failed spawn_failed: nope: not found",
+  );
   assert.equal(ending({}, exit(), "no environment"), "failed run_failed: no environment");
   assert.equal(ending({}, exit({ code: 1 }), "no environment"), "failed exit_code_1");
 });
@@ -41,7 +48,10 @@ Deno.test("verdict: a worker that ended well before the SIGTERM of a preemption 
     ] as [Partial<ExitReport>, string | undefined, string][]
   ) assert.equal(ending(requests, exit(report), runFailed), expected, JSON.stringify(report));
   assert.equal(ending({ faultRequested: "max_steps" }, exit({ byItself })), "failed max_steps");
-  assert.equal(ending({ ...requests, cancelRequestedAt: 1 }, exit({ byItself })), "cancelled user_cancel");
+  assert.equal(
+    ending({ ...requests, cancelRequestedAt: 1 }, exit({ byItself })),
+    "cancelled user_cancel",
+  );
 });
 
 Deno.test("verdict: a cancellation wins over a fault, a fault over how the worker was stopped", () => {

@@ -1,6 +1,11 @@
 /** How a worker is stopped: by its proxy, or by the daemon itself. */
 import assert from "node:assert/strict";
-import { advance, beginStop, shorten, type WorkerStop } from "../../../src/dispatch/attempt/state/worker_stop.ts";
+import {
+  advance,
+  beginStop,
+  shorten,
+  type WorkerStop,
+} from "../../../src/dispatch/attempt/state/worker_stop.ts";
 import type { WorkerGroup } from "../../../src/dispatch/attempt/state/host.ts";
 import type { ProxyLink } from "../../../src/dispatch/attempt/state/connected_proxy.ts";
 import { LocalAttempt } from "../../../src/dispatch/launch/local/local_attempt.ts";
@@ -24,7 +29,9 @@ function course(stop: WorkerStop, points: { now: number; group: WorkerGroup; lin
   const done = points.map(({ now, group, link }) => {
     const step = advance(stop, { now, group, link });
     stop = step.stop;
-    return step.effects.map((e) => e.do === "signal" ? e.signals.join(" ") : `tell ${e.graceSeconds}`).join(", ");
+    return step.effects.map((e) =>
+      e.do === "signal" ? e.signals.join(" ") : `tell ${e.graceSeconds}`
+    ).join(", ");
   });
   return { done, stop };
 }
@@ -58,7 +65,9 @@ Deno.test("worker stop: a further request shortens the grace period and tells th
   const proxy = link();
   const { stop } = course(beginStop(5000, 0), [{ now: 0, group: "alive", link: proxy }]);
   assert.equal(shorten(stop, 6000), stop);
-  assert.deepEqual(course(shorten(stop, 1000), [{ now: 500, group: "alive", link: proxy }]).done, ["tell 0.5"]);
+  assert.deepEqual(course(shorten(stop, 1000), [{ now: 500, group: "alive", link: proxy }]).done, [
+    "tell 0.5",
+  ]);
 });
 
 Deno.test("worker stop: of a worker on another host nothing is known: its proxy is told, and nobody is signalled", () => {
@@ -75,7 +84,11 @@ Deno.test("worker stop: a helper that ignores SIGTERM in a session of the worker
   const file = Deno.makeTempFileSync();
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-stop-" });
   const child = new Deno.Command("sh", {
-    args: ["-c", `setsid sh -c 'trap "" TERM; sleep 600 & echo $! >"$0"; trap - TERM; wait' "$0" & wait`, file],
+    args: [
+      "-c",
+      `setsid sh -c 'trap "" TERM; sleep 600 & echo $! >"$0"; trap - TERM; wait' "$0" & wait`,
+      file,
+    ],
     stdin: "null",
     detached: true,
   }).spawn();
@@ -95,7 +108,9 @@ Deno.test("worker stop: a helper that ignores SIGTERM in a session of the worker
     const advanceAt = (now: number) => {
       const step = advance(stop, { now, group: host.group(true), link: undefined });
       stop = step.stop;
-      for (const effect of step.effects) if (effect.do === "signal") effect.signals.forEach((s) => host.signal(s));
+      for (const effect of step.effects) {
+        if (effect.do === "signal") effect.signals.forEach((s) => host.signal(s));
+      }
     };
     advanceAt(0);
     await child.status;

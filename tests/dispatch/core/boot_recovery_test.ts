@@ -54,7 +54,9 @@ Deno.test("crash after the transition and before the proxy: the attempt begins a
 Deno.test("crash after the worker was started: a new proxy attaches, and no second worker is started", async () => {
   await using f = idle();
   const { runId } = f.engine.submit(configOf({ command }));
-  f.registry.apply(runId, { type: "spawned" }, { proxy: { pid: 999_999_999, identity: "of an earlier boot" } });
+  f.registry.apply(runId, { type: "spawned" }, {
+    proxy: { pid: 999_999_999, identity: "of an earlier boot" },
+  });
   const worker = JSON.stringify({ pid: 999_999_998, identity: "of an earlier boot" });
   Deno.writeTextFileSync(filesOf(f, runId).workerFile(1), worker);
   await f.engine.close();
@@ -81,10 +83,32 @@ Deno.test("crash between a failure and its next attempt: the attempt follows how
   const metadata = { restart: { max_attempts: 2, backoff_s: 0 } };
   const { runId } = f.engine.submit(configOf({ command, metadata }));
   f.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
-  const { name, digest, priority, tags, baseDir, configJson, gpusRequested, gpusMandatory, workerId, agentId } = f.row(
+  const {
+    name,
+    digest,
+    priority,
+    tags,
+    baseDir,
+    configJson,
+    gpusRequested,
+    gpusMandatory,
+    workerId,
+    agentId,
+  } = f.row(
     runId,
   );
-  const alike = { name, digest, priority, tags, baseDir, configJson, gpusRequested, gpusMandatory, workerId, agentId };
+  const alike = {
+    name,
+    digest,
+    priority,
+    tags,
+    baseDir,
+    configJson,
+    gpusRequested,
+    gpusMandatory,
+    workerId,
+    agentId,
+  };
   for (let i = 0; i < 1001; i++) {
     const later = `Z${String(i).padStart(25, "0")}`;
     f.registry.insert({ ...alike, runId: later, maxAttempts: 1, owner: "" });
@@ -123,7 +147,9 @@ Deno.test("proxies that end before they start anything are tried again a few tim
 
 Deno.test("a run that cannot be recovered is quarantined with the reason, and the others are recovered", async () => {
   await using f = idle();
-  const [damaged, refused, whole] = [1, 2, 3].map(() => f.engine.submit(configOf({ command })).runId) as [
+  const [damaged, refused, whole] = [1, 2, 3].map(() =>
+    f.engine.submit(configOf({ command })).runId
+  ) as [
     string,
     string,
     string,
@@ -208,9 +234,12 @@ Deno.test("a run that cannot be recovered yet keeps its place and its GPUs, and 
   await next.connect(begins);
   assert.notDeepEqual(next.row(begins).gpuSlots, next.row(runId).gpuSlots);
   const { runId: waits } = next.engine.submit(configOf({ command }));
-  await until(() => next.engine.detail(next.row(waits)).waitingFor.startsWith("a place among the 3"), {
-    what: "the fourth run to wait for a place",
-  });
+  await until(
+    () => next.engine.detail(next.row(waits)).waitingFor.startsWith("a place among the 3"),
+    {
+      what: "the fourth run to wait for a place",
+    },
+  );
   trouble[Symbol.dispose]();
   const proxy = await until(() => admitted(next, runId), { what: "its proxy to be let in" });
   proxy.exit();

@@ -33,14 +33,23 @@ Deno.test("submit: the same config is one run while it lives and a new one when 
 Deno.test("submit: a run id that another config has is refused", async () => {
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
-  assert.throws(() => f.engine.submit(configOf({ command }), runId), rejected("already_exists", /taken by a run/));
+  assert.throws(
+    () => f.engine.submit(configOf({ command }), runId),
+    rejected("already_exists", /taken by a run/),
+  );
 });
 
 Deno.test("submit: what is rejected leaves no row and no file", async () => {
   await using f = EngineFixture.start({ gpuCount: 1, bounds: { maxQueue: 0 } });
   const gpus = { requested: 2, mandatory: true };
-  assert.throws(() => f.engine.submit(configOf({ command, gpus })), rejected("resource_exhausted", /this host has 1/));
-  assert.throws(() => f.engine.submit(configOf({ command })), rejected("resource_exhausted", /queue is full/));
+  assert.throws(
+    () => f.engine.submit(configOf({ command, gpus })),
+    rejected("resource_exhausted", /this host has 1/),
+  );
+  assert.throws(
+    () => f.engine.submit(configOf({ command })),
+    rejected("resource_exhausted", /queue is full/),
+  );
   assert.throws(() => f.engine.submit("{}"), rejected("invalid_argument", /run_name/));
   assert.deepEqual(filesIn(f.layout.configs), []);
   assert.equal(f.registry.count({}), 0);
@@ -93,7 +102,9 @@ Deno.test("cancel: a waiting run ends at once, a running one when its proxy repo
   const { runId: running } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(running);
   const { runId: waiting } = f.engine.submit(configOf({ command }));
-  await until(() => f.engine.detail(f.row(waiting)).queuePosition === 1, { what: "a place in the queue" });
+  await until(() => f.engine.detail(f.row(waiting)).queuePosition === 1, {
+    what: "a place in the queue",
+  });
   assert.equal(f.engine.cancel(waiting).state, "CANCELLED");
   assert.equal(f.engine.cancel(waiting).reason, "user_cancel");
 
@@ -117,7 +128,10 @@ Deno.test("cancel: while the proxy is starting no worker is started any more", a
   assert.equal((await f.state(runId, "CANCELLED")).exitCode, null);
   const [started] = f.proxies.started;
   // A wrapper that is late finds its place taken.
-  assert.deepEqual(filesIn(`${started!.proxy.runDir}/.mosaic`).toSorted(), ["proxy-1.json", "worker-1.json"]);
+  assert.deepEqual(filesIn(`${started!.proxy.runDir}/.mosaic`).toSorted(), [
+    "proxy-1.json",
+    "worker-1.json",
+  ]);
 });
 
 Deno.test("GPUs: a run waits for them, says so, and starts when they are free", async () => {
@@ -127,7 +141,9 @@ Deno.test("GPUs: a run waits for them, says so, and starts when they are free", 
   const proxy = await f.connect(first);
   const { runId: second } = f.engine.submit(configOf({ command, gpus }));
   const why = `1 GPU (0 free, 1 with ${f.row(first).name} ${first})`;
-  await until(() => f.engine.detail(f.row(second)).waitingFor === why, { what: "the reason it waits" });
+  await until(() => f.engine.detail(f.row(second)).waitingFor === why, {
+    what: "the reason it waits",
+  });
   proxy.exit();
   await f.connect(second);
   assert.deepEqual(f.row(second).gpuSlots, [0]);
@@ -162,7 +178,10 @@ Deno.test("retry and reset: an ended run begins anew from its checkpoint, or fro
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const first = await f.connect(runId);
-  assert.throws(() => f.engine.retry(runId), rejected("failed_precondition", /only a run that has ended/));
+  assert.throws(
+    () => f.engine.retry(runId),
+    rejected("failed_precondition", /only a run that has ended/),
+  );
   await first.event("checkpoint_saved", { path: "/c/1" });
   first.exit({ code: 1 });
   await f.state(runId, "FAULTED");
@@ -178,7 +197,9 @@ Deno.test("retry and reset: an ended run begins anew from its checkpoint, or fro
 
 Deno.test("retry and reset: an imported run is refused another attempt, and stays as it is", async () => {
   await using f = EngineFixture.start();
-  const { runId } = f.engine.submit(configOf({ command: ["mosaic:import-worker", "/nowhere/progress.csv"] }));
+  const { runId } = f.engine.submit(
+    configOf({ command: ["mosaic:import-worker", "/nowhere/progress.csv"] }),
+  );
   const proxy = await f.connect(runId);
   const refused = rejected("failed_precondition", /is imported and has one attempt/);
   await assert.rejects(f.engine.reset(runId, ""), refused);
@@ -261,7 +282,10 @@ Deno.test("register: the proxy and the worker may both, and neither undoes the o
   };
   // Not the proxy's own: a worker that registers could take the delivery over with it.
   const token = workerToken(f.row(runId).sessionToken!);
-  assert.deepEqual(f.engine.registerWorker(request), { acceptedVersion: "MOSAIC/1.0", sessionToken: token });
+  assert.deepEqual(f.engine.registerWorker(request), {
+    acceptedVersion: "MOSAIC/1.0",
+    sessionToken: token,
+  });
   f.engine.registerWorker({ ...request, workerKind: "telemetry_proxy", supportsPause: false });
   const { state, workerKind, supportsPause } = f.row(runId);
   assert.deepEqual({ state, workerKind, supportsPause }, {
@@ -290,7 +314,10 @@ Deno.test("delete: an ended run goes with its files and telemetry, a living one 
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  await assert.rejects(f.engine.delete(runId, true), rejected("failed_precondition", /cannot be deleted/));
+  await assert.rejects(
+    f.engine.delete(runId, true),
+    rejected("failed_precondition", /cannot be deleted/),
+  );
   await proxy.steps(5);
   proxy.exit();
   await f.state(runId, "TERMINATED");
@@ -305,7 +332,10 @@ Deno.test("delete: into the trash ends those who follow the run, and keeps its r
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  await assert.rejects(f.engine.delete(runId, false), rejected("failed_precondition", /cannot be deleted/));
+  await assert.rejects(
+    f.engine.delete(runId, false),
+    rejected("failed_precondition", /cannot be deleted/),
+  );
   await proxy.steps(5);
   proxy.exit();
   await f.state(runId, "TERMINATED");
@@ -338,14 +368,19 @@ Deno.test("delete: one that was cut short is finished by the next daemon; who as
   await f.engine.close();
   await Deno.remove(f.layout.runDir(f.row(runId).baseDir, runId), { recursive: true });
   await using next = f.successor();
-  await until(() => next.registry.get(runId) === undefined, { what: "the deletion to be finished" });
+  await until(() => next.registry.get(runId) === undefined, {
+    what: "the deletion to be finished",
+  });
   assert.equal(next.telemetry.head(runId, "steps"), 0);
   assert.deepEqual(next.registry.beingDeleted(), []);
 
   const second = next.engine.submit(configOf({ command }));
   (await next.connect(second.runId)).exit();
   await next.state(second.runId, "TERMINATED");
-  const both = await Promise.all([next.engine.delete(second.runId, true), next.engine.delete(second.runId, true)]);
+  const both = await Promise.all([
+    next.engine.delete(second.runId, true),
+    next.engine.delete(second.runId, true),
+  ]);
   assert.deepEqual(both[0], both[1]);
 });
 
@@ -391,7 +426,10 @@ Deno.test("recovery: a run whose state cannot be read is quarantined, and its GP
   assert.equal(row.outcome, "failed");
   assert.deepEqual(next.registry.gpus.slots(), [{ slot: 0, runId: null, shares: [] }]);
   assert.equal(next.eventKinds(runId).at(-1), "failed");
-  assert.deepEqual(next.registry.transitions(runId).map(({ from, to }) => [from, to]).at(-1), [null, "FAULTED"]);
+  assert.deepEqual(next.registry.transitions(runId).map(({ from, to }) => [from, to]).at(-1), [
+    null,
+    "FAULTED",
+  ]);
 });
 
 Deno.test("limits: a proxy that never registers ends the run with its reason", async () => {
@@ -414,12 +452,17 @@ Deno.test("limits: a run that gives no sign of life is stopped", async () => {
 
 Deno.test("strict telemetry: a record that breaks the schema faults the run", async () => {
   await using f = EngineFixture.start();
-  const { runId } = f.engine.submit(configOf({ command, metadata: { telemetry: { strict: true } } }));
+  const { runId } = f.engine.submit(
+    configOf({ command, metadata: { telemetry: { strict: true } } }),
+  );
   const proxy = await f.connect(runId);
   await proxy.batch({ steps: { n: 1 }, violations: { "step: reward must be number": 1 } });
   assert.equal(proxy.stops.length, 1);
   proxy.exit({ code: null, signal: "SIGTERM" });
-  assert.equal((await f.state(runId, "FAULTED")).reason, "telemetry_schema: step: reward must be number");
+  assert.equal(
+    (await f.state(runId, "FAULTED")).reason,
+    "telemetry_schema: step: reward must be number",
+  );
 });
 
 Deno.test("a restarted daemon: what an earlier one stored and did not note is noted, once", async () => {
@@ -442,7 +485,12 @@ Deno.test("a restarted daemon: what an earlier one stored and did not note is no
   await using next = f.successor();
   const later = await next.connect(runId);
   assert.equal(later.position, 101);
-  assert.deepEqual(next.eventKinds(runId), ["queued", "started", "checkpoint_saved", "checkpoint_saved"]);
+  assert.deepEqual(next.eventKinds(runId), [
+    "queued",
+    "started",
+    "checkpoint_saved",
+    "checkpoint_saved",
+  ]);
 });
 
 Deno.test("a restarted daemon: cancellations and faults that were asked for are carried on", async () => {
@@ -466,11 +514,15 @@ Deno.test("backpressure: a run that wants it is held while a reader has no credi
   const proxy = await f.connect(runId);
   await proxy.steps(1);
   f.engine.readerStarved(runId, true);
-  await until(() => proxy.desired.at(-1)?.paused === true, { what: "the proxy to be told to pause" });
+  await until(() => proxy.desired.at(-1)?.paused === true, {
+    what: "the proxy to be told to pause",
+  });
   proxy.session.controlApplied({ paused: true, maxRateHz: 0, selfPaused: "" });
   assert.deepEqual([f.row(runId).state, f.row(runId).reason], ["PAUSED", "backpressure"]);
   f.engine.readerStarved(runId, false);
-  await until(() => proxy.desired.at(-1)?.paused === false, { what: "the proxy to be told to go on" });
+  await until(() => proxy.desired.at(-1)?.paused === false, {
+    what: "the proxy to be told to go on",
+  });
   proxy.session.controlApplied({ paused: false, maxRateHz: 0, selfPaused: "" });
   assert.equal(f.row(runId).state, "EXECUTING");
 });

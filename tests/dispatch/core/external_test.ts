@@ -50,7 +50,9 @@ Deno.test("an external run: its network may break; another start of its containe
   first.close();
   assert.throws(
     () => open(f, runId, "200"),
-    (error) => error instanceof MosaicError && error.code === "failed_precondition" && /another/.test(error.message),
+    (error) =>
+      error instanceof MosaicError && error.code === "failed_precondition" &&
+      /another/.test(error.message),
   );
   const again = open(f, runId);
   assert.equal(again.position, first.position);
@@ -97,11 +99,16 @@ Deno.test("an external run's proxy that starts its worker when it is welcomed: i
     return proxy;
   };
   const first = hello("pod/1");
-  assert.deepEqual(first.session.workerSettings, { environment: { LR: "0.1" }, resumeFrom: null, fetch: false });
+  assert.deepEqual(first.session.workerSettings, {
+    environment: { LR: "0.1" },
+    resumeFrom: null,
+    fetch: false,
+  });
   // Its link broke before the welcome came.
   first.close();
   const again = hello("pod/1");
-  const another = (error: unknown) => error instanceof MosaicError && /comes with another/.test(error.message);
+  const another = (error: unknown) =>
+    error instanceof MosaicError && /comes with another/.test(error.message);
   assert.throws(() => hello("pod/2"), another);
   again.session.workerStarted({ pid: 7, identity: "pod/1w" });
   assert.throws(() => hello("pod/1"), another);

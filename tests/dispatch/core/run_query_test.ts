@@ -3,7 +3,13 @@ import { queryRuns, type RunQuery } from "../../../src/dispatch/core/run_query.t
 import { newRun, runId, withRegistry } from "../../registry/fixture.ts";
 import { batch, withStore } from "../../telemetry/harness.ts";
 
-const query = (parts: Partial<RunQuery>): RunQuery => ({ where: "", sort: "", columns: [], limit: 1000, ...parts });
+const query = (parts: Partial<RunQuery>): RunQuery => ({
+  where: "",
+  sort: "",
+  columns: [],
+  limit: 1000,
+  ...parts,
+});
 
 Deno.test("query: filter, order and values are over all runs, in pages that stay right when runs come and go", async () => {
   await withRegistry(async ({ registry, clock }) => {
@@ -13,11 +19,23 @@ Deno.test("query: filter, order and values are over all runs, in pages that stay
         const api = { name: "api_key", source: "command", value: `"hunter${n}"` };
         const lr = n % 3 === 2 ? [] : [{ name: "lr", source: "command", value: String(n % 10) }];
         registry.insert(newRun(n), null, [...lr, api]);
-        const told = [{ kind: "parameters", tsNs: "", dataJson: `{"source":"init","values":{"env":"E${n % 2}"}}` }];
-        const points = [n, n - 5].map((r) => ({ kind: "metrics", tsNs: "", dataJson: `{"eval/r":${r % 100}}` }));
+        const told = [{
+          kind: "parameters",
+          tsNs: "",
+          dataJson: `{"source":"init","values":{"env":"E${n % 2}"}}`,
+        }];
+        const points = [n, n - 5].map((r) => ({
+          kind: "metrics",
+          tsNs: "",
+          dataJson: `{"eval/r":${r % 100}}`,
+        }));
         store.ingest(runId(n), 1, batch(0, 1, { events: n < 200 ? [...told, ...points] : told }));
       }
-      const readers = { runs: registry, records: store, detail: () => assert.fail("an outline suffices") };
+      const readers = {
+        runs: registry,
+        records: store,
+        detail: () => assert.fail("an outline suffices"),
+      };
       const q = query({
         where: "env=E1 and lr<5",
         sort: "-metric.eval/r:max",

@@ -13,7 +13,9 @@ async function endedAttempt(
   work: (files: RunFiles, thin: (isStopped?: () => boolean) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-thin-" });
-  const telemetry = TelemetryStore.open(`${directory}/telemetry.sqlite`, { checkpoints: { mode: "inline" } });
+  const telemetry = TelemetryStore.open(`${directory}/telemetry.sqlite`, {
+    checkpoints: { mode: "inline" },
+  });
   try {
     const files = new RunFiles(`${directory}/run`, "w");
     for (const path of [files.stdout(1), files.journalShift(1)]) {
@@ -55,7 +57,14 @@ Deno.test("logs of an ended attempt: a journal that is whole is packed and given
 
 Deno.test("logs of an ended attempt: a journal that its worker has emptied stays as it is, for whoever fills telemetry from it", async () => {
   await endedAttempt(async (files, thin) => {
-    const shift = { base: 5000, skip: 0, why: "emptied", gone: false, unseen: false, head: btoa(TEXT.slice(0, 256)) };
+    const shift = {
+      base: 5000,
+      skip: 0,
+      why: "emptied",
+      gone: false,
+      unseen: false,
+      head: btoa(TEXT.slice(0, 256)),
+    };
     Deno.writeTextFileSync(files.journalShift(1), JSON.stringify(shift));
     await thin();
     assert.ok(!isPacked(files));
@@ -69,7 +78,14 @@ Deno.test("logs of an ended attempt: a journal that its worker has emptied stays
 
 Deno.test("logs of an ended attempt: a journal that was emptied while no proxy was there stays as it is, too", async () => {
   await endedAttempt(async (files, thin) => {
-    const before = { base: 0, skip: 0, why: "", gone: false, unseen: false, head: btoa("what it began with\n") };
+    const before = {
+      base: 0,
+      skip: 0,
+      why: "",
+      gone: false,
+      unseen: false,
+      head: btoa("what it began with\n"),
+    };
     Deno.writeTextFileSync(files.journalShift(1), JSON.stringify(before));
     await thin();
     assert.ok(!isPacked(files));

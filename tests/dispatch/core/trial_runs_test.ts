@@ -15,11 +15,18 @@ function announce(proxy: PlayedProxy, first: number, count: number): Promise<voi
   return proxy.batch({ events });
 }
 
-/** Of each run within the run: its name, its state and how many metrics records and parameters it has. */
+/**
+ * Of each run within the run: its name, its state and how many metrics records and parameters it
+ * has.
+ */
 function within(f: EngineFixture, runId: string): string[] {
   return f.registry.childIds(runId).map((child) => {
-    const metrics = f.telemetry.read(child, "events", 0, 10).filter(({ kind }) => kind === "metrics").length;
-    return `${f.row(child).name} ${f.row(child).state} ${metrics} ${f.telemetry.parameters(child).length}`;
+    const metrics = f.telemetry.read(child, "events", 0, 10).filter(({ kind }) =>
+      kind === "metrics"
+    ).length;
+    return `${f.row(child).name} ${f.row(child).state} ${metrics} ${
+      f.telemetry.parameters(child).length
+    }`;
   }).sort();
 }
 
@@ -74,9 +81,10 @@ Deno.test("trials: thousands in one batch are made in turns; beyond the bound th
   const proxy = await f.connect(runId);
   await announce(proxy, 0, 1);
   // As many as the bound allows, but for 300.
-  const columns = f.registry.childIds(runId).length === 1 && new DatabaseSync(f.layout.registryDb).prepare(
-    "SELECT group_concat(name) AS names FROM pragma_table_info('runs') WHERE name NOT IN ('run_id', 'child_key', 'digest')",
-  ).get()!.names;
+  const columns = f.registry.childIds(runId).length === 1 &&
+    new DatabaseSync(f.layout.registryDb).prepare(
+      "SELECT group_concat(name) AS names FROM pragma_table_info('runs') WHERE name NOT IN ('run_id', 'child_key', 'digest')",
+    ).get()!.names;
   sql(
     f,
     `INSERT INTO runs (run_id, child_key, digest, ${columns})
@@ -85,13 +93,24 @@ Deno.test("trials: thousands in one batch are made in turns; beyond the bound th
   );
   await announce(proxy, 1, 500);
   const said = () => f.telemetry.summary(runId).violations;
-  await until(() => Object.values(said()).includes(200), { what: "the count of those without a run", state: said });
+  await until(() => Object.values(said()).includes(200), {
+    what: "the count of those without a run",
+    state: said,
+  });
   assert.equal(f.registry.childrenOf(runId), 10_000);
   await announce(proxy, 501, 5);
-  await until(() => !Object.values(said()).includes(200), { what: "the next ones to be counted", state: said });
+  await until(() => !Object.values(said()).includes(200), {
+    what: "the next ones to be counted",
+    state: said,
+  });
   assert.deepEqual(Object.entries(said()), [
-    ["not read: optuna: trials beyond 10000 runs within a run: their records stay with the run itself", 205],
+    [
+      "not read: optuna: trials beyond 10000 runs within a run: their records stay with the run itself",
+      205,
+    ],
   ]);
-  const events = f.telemetry.read(runId, "events", 0, 1000).filter(({ kind }) => kind === "not_read");
+  const events = f.telemetry.read(runId, "events", 0, 1000).filter(({ kind }) =>
+    kind === "not_read"
+  );
   assert.equal(events.length, 1);
 });

@@ -1,4 +1,7 @@
-/** Requests that come while a run is just ending or going, and a registry that cannot be written for a while. */
+/**
+ * Requests that come while a run is just ending or going, and a registry that cannot be written for
+ * a while.
+ */
 import { gpuPool } from "../../harness/gpus.ts";
 import assert from "node:assert/strict";
 import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
@@ -77,7 +80,9 @@ Deno.test("delete: a run whose files are going cannot begin anew", async () => {
 
 Deno.test("delete: a run that has just ended goes whole, what is still being made of its files included", async () => {
   const said: string[] = [];
-  await using f = EngineFixture.start({ log: createLogger({ sinks: [(line) => said.push(line)] }) });
+  await using f = EngineFixture.start({
+    log: createLogger({ sinks: [(line) => said.push(line)] }),
+  });
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
   const directory = f.layout.runDir(f.row(runId).baseDir, runId);
@@ -90,7 +95,10 @@ Deno.test("delete: a run that has just ended goes whole, what is still being mad
   assert.deepEqual(said.filter((line) => line.includes("artifacts")), []);
 });
 
-/** Until it is given back, a look at the disk takes ten seconds of the clock that says how long it is kept. */
+/**
+ * Until it is given back, a look at the disk takes ten seconds of the clock that says how long it
+ * is kept.
+ */
 function costlyLooks({ telemetry }: EngineFixture): Disposable {
   const clock = performance.now.bind(performance);
   const bytesOfRuns = telemetry.bytesOfRuns.bind(telemetry);
@@ -142,7 +150,10 @@ Deno.test("disk usage: what a run that has ended was not to keep counts no more"
   assert.ok(await bytes() > 1 << 20);
   proxy.exit();
   // Less than what a look is kept for.
-  await until(async () => await bytes() < 1 << 20, { what: "the logs to be gone", timeoutMs: 30_000 });
+  await until(async () => await bytes() < 1 << 20, {
+    what: "the logs to be gone",
+    timeoutMs: 30_000,
+  });
 });
 
 Deno.test("cancel: a waiting run is cancelled whole or not at all", async () => {
@@ -179,9 +190,13 @@ Deno.test("a full disk: a run that ends meanwhile can be reset until its end is 
   assert.equal((await f.engine.reset(runId, "")).attempt, 2);
 });
 
-/** A run whose proxy is a process that says nothing, under a supervisor whose clock is the test's. */
+/**
+ * A run whose proxy is a process that says nothing, under a supervisor whose clock is the test's.
+ */
 async function silentRun(
-  work: (run: { f: EngineFixture; runId: string; said: string[]; tickAt(now: number): void }) => void,
+  work: (
+    run: { f: EngineFixture; runId: string; said: string[]; tickAt(now: number): void },
+  ) => void,
 ): Promise<void> {
   await using f = EngineFixture.start({ maxRuns: 0 });
   const { runId } = f.engine.submit(configOf({ command }));
@@ -212,7 +227,13 @@ async function silentRun(
     const supervisor = new Supervisor({
       ...{ registry: f.registry, telemetry: f.telemetry, layout: f.layout, hostOf },
       ...{ log: createLogger({ sinks: [(line) => said.push(line)] }), clock: () => now },
-      ...{ graceSeconds: 5, heartbeatTimeoutSeconds: 1, maxStarting: 1, maxUploadBytes: 1, placeFor: () => 1 },
+      ...{
+        graceSeconds: 5,
+        heartbeatTimeoutSeconds: 1,
+        maxStarting: 1,
+        maxUploadBytes: 1,
+        placeFor: () => 1,
+      },
       ...{ onFileNamed: () => {}, onFilesDue: () => {}, onEnded: () => {}, onChanged: () => {} },
     });
     assert.equal(hostOf(planOf(f.row(runId).configJson)), local);
@@ -282,7 +303,9 @@ Deno.test("a batch that the store refuses for its content: the rest of it is sto
   const proxy = await f.connect(runId);
   await proxy.steps(2);
   const db = new DatabaseSync(f.layout.telemetryDb);
-  db.exec("CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END");
+  db.exec(
+    "CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END",
+  );
   const episode = {
     ...EMPTY_EPISODE,
     ...{ episode: 1, totalReward: 1, steps: 1, terminated: true },
@@ -292,18 +315,25 @@ Deno.test("a batch that the store refuses for its content: the rest of it is sto
   const { steps, episodes, journalPosition, violations } = f.telemetry.summary(runId);
   assert.deepEqual([steps, episodes, journalPosition], [4, 0, 300]);
   assert.deepEqual(violations, { "store: records were refused": 1 });
-  const told = f.registry.eventsSince(0, { runId, limit: 100 }).filter(({ kind }) => kind === "records_refused");
+  const told = f.registry.eventsSince(0, { runId, limit: 100 }).filter(({ kind }) =>
+    kind === "records_refused"
+  );
   assert.deepEqual(told.map(({ dataJson }) => JSON.parse(dataJson)), [
     { from: 100, to: 200, records: 1, reason: "no such episode", telemetry_seq: 1 },
   ]);
-  // Nothing at all is taken, the notice neither: the place in the log goes on all the same, and is counted.
+  // Nothing at all is taken, the notice neither: the place in the log goes on all the same, and is
+  // counted.
   for (const table of ["step_blocks", "worker_events"]) {
-    db.exec(`CREATE TRIGGER refuse_${table} BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'nothing'); END`);
+    db.exec(
+      `CREATE TRIGGER refuse_${table} BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'nothing'); END`,
+    );
   }
   await proxy.steps(3);
   assert.equal(f.telemetry.summary(runId).journalPosition, 400);
   assert.deepEqual(f.telemetry.summary(runId).violations, { "store: records were refused": 4 });
-  db.exec("DROP TRIGGER refuse; DROP TRIGGER refuse_step_blocks; DROP TRIGGER refuse_worker_events");
+  db.exec(
+    "DROP TRIGGER refuse; DROP TRIGGER refuse_step_blocks; DROP TRIGGER refuse_worker_events",
+  );
   db.close();
   await proxy.steps(1);
   assert.equal(f.telemetry.summary(runId).steps, 5);

@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import { type Device, gpuVariables, slotsFor, told } from "../../../src/dispatch/gpus/devices.ts";
 
 const ALL = { nvidia: undefined, amd: undefined };
-const card = (index: number, uuid = `GPU-${index}`, vendor: "nvidia" | "amd" = "nvidia"): Device => ({
+const card = (
+  index: number,
+  uuid = `GPU-${index}`,
+  vendor: "nvidia" | "amd" = "nvidia",
+): Device => ({
   ...{ uuid, vendor, card: index, instance: null, name: "", memoryMb: null },
 });
 const slots = (devices: Device[], known: Parameters<typeof slotsFor>[1]) =>
@@ -24,11 +28,18 @@ Deno.test("slots: a device keeps its slot by its UUID; a held slot never stands 
 });
 
 Deno.test("a worker's variables: UUIDs in the order of the bus; numbers for HIP, where an empty list would mean all", () => {
-  const of = (devices: Device[], hasAmd = false) => gpuVariables(devices.map((_, i) => i), (i) => devices[i], hasAmd);
-  assert.deepEqual(of([card(3), card(1, "")]), { CUDA_DEVICE_ORDER: "PCI_BUS_ID", CUDA_VISIBLE_DEVICES: "GPU-3,1" });
+  const of = (devices: Device[], hasAmd = false) =>
+    gpuVariables(devices.map((_, i) => i), (i) => devices[i], hasAmd);
+  assert.deepEqual(of([card(3), card(1, "")]), {
+    CUDA_DEVICE_ORDER: "PCI_BUS_ID",
+    CUDA_VISIBLE_DEVICES: "GPU-3,1",
+  });
   assert.deepEqual(of([]), { CUDA_VISIBLE_DEVICES: "" });
   assert.deepEqual(of([], true), { CUDA_VISIBLE_DEVICES: "", HIP_VISIBLE_DEVICES: "-1" });
-  assert.deepEqual(of([card(2, "0x1", "amd")], true), { CUDA_VISIBLE_DEVICES: "2", HIP_VISIBLE_DEVICES: "2" });
+  assert.deepEqual(of([card(2, "0x1", "amd")], true), {
+    CUDA_VISIBLE_DEVICES: "2",
+    HIP_VISIBLE_DEVICES: "2",
+  });
   assert.equal(gpuVariables([7], () => undefined, false).CUDA_VISIBLE_DEVICES, "7");
 });
 

@@ -5,17 +5,26 @@ import type { Card, GpuProcess } from "../../../src/os/gpus/card.ts";
 import { type FreeRule, parseFreeMemory, USUAL_FREE } from "../../../src/os/gpus/free_memory.ts";
 import { ownersOf } from "../../../src/os/gpus/owners.ts";
 
-const device: Device = { uuid: "GPU-1", vendor: "nvidia", card: 1, instance: null, name: "", memoryMb: 81920 };
+const device: Device = {
+  uuid: "GPU-1",
+  vendor: "nvidia",
+  card: 1,
+  instance: null,
+  name: "",
+  memoryMb: 81920,
+};
 const process = (pid: number, name: string, mb: number | null, uuid = "GPU-1"): GpuProcess => ({
   pid,
   name,
   usedMb: mb,
   uuid,
 });
-const card = (used: number | null, memoryMb: number | null = 81920) => ({ usedMb: used, memoryMb }) as Card;
+const card = (used: number | null, memoryMb: number | null = 81920) =>
+  ({ usedMb: used, memoryMb }) as Card;
 
 Deno.test("free: others may use 1 GiB or 5 % of a card; what the driver does not tell does not count", () => {
-  const used = (mb: number | null, memory: number | null, rule: FreeRule = USUAL_FREE) => isUsed(mb, memory, rule);
+  const used = (mb: number | null, memory: number | null, rule: FreeRule = USUAL_FREE) =>
+    isUsed(mb, memory, rule);
   assert.deepEqual([used(642, 8192), used(1024, 8192), used(1025, 8192)], [false, false, true]);
   assert.deepEqual([used(4096, 81920), used(4097, 81920)], [false, true]);
   assert.deepEqual([used(null, 8192), used(2000, null)], [false, true]);
@@ -33,7 +42,11 @@ Deno.test("free: others may use 1 GiB or 5 % of a card; what the driver does not
 });
 
 Deno.test("free: ignored programs do not count, nor do those on other cards; a MIG device has only processes", () => {
-  const all = [process(1, "ollama", 600), process(2, "python3", 2000), process(3, "python3", 9000, "GPU-2")];
+  const all = [
+    process(1, "ollama", 600),
+    process(2, "python3", 2000),
+    process(3, "python3", 9000, "GPU-2"),
+  ];
   const rule = { ...USUAL_FREE, ignored: ["ollama"] };
   assert.equal(usedMb(device, card(2700), all, rule), 2100);
   assert.equal(usedMb(device, card(2700), all, USUAL_FREE), 2700);

@@ -9,7 +9,14 @@ const card = (index: number, usedMb: number): Card => ({
   ...{ percent: null, watts: null, celsius: null, instances: null },
 } as Card);
 const deviceOf = (slot: number): Device => ({
-  ...{ uuid: `GPU-${slot}`, vendor: "nvidia", card: slot, instance: null, name: "", memoryMb: 80_000 },
+  ...{
+    uuid: `GPU-${slot}`,
+    vendor: "nvidia",
+    card: slot,
+    instance: null,
+    name: "",
+    memoryMb: 80_000,
+  },
 });
 
 Deno.test("free: a card whose run has just ended is looked at anew; until then nothing is said to lack", async () => {
@@ -19,7 +26,13 @@ Deno.test("free: a card whose run has just ended is looked at anew; until then n
     read: (freshMs) => {
       asked.push(freshMs);
       const cards = [...used].map(([index, usedMb]) => card(index, usedMb));
-      return Promise.resolve({ cards, complete: true, problem: "", tool: true, at: performance.now() });
+      return Promise.resolve({
+        cards,
+        complete: true,
+        problem: "",
+        tool: true,
+        at: performance.now(),
+      });
     },
     cardOf: (slot, { cards }) => cards.find(({ index }) => index === slot),
     deviceOf,

@@ -27,11 +27,18 @@ function withPool(
     const said: string[] = [];
     let wakes = 0;
     const log = createLogger({ sinks: [(line) => void said.push(line)] });
-    const pool = new GpuPool({ option: parseGpuOption(gpus), visible: visibleOf({}), tools: fake.tools(limitMs), log });
+    const pool = new GpuPool({
+      option: parseGpuOption(gpus),
+      visible: visibleOf({}),
+      tools: fake.tools(limitMs),
+      log,
+    });
     await pool.begin();
     pool.enter(registry, () => wakes++);
     const slots = () =>
-      registry.gpus.slots().map(({ slot, runId }) => runId === null ? `${slot}` : `${slot}*`).join(" ");
+      registry.gpus.slots().map(({ slot, runId }) => runId === null ? `${slot}` : `${slot}*`).join(
+        " ",
+      );
     await work({ registry, fake, pool, said, wakes: () => wakes, slots });
     await pool.close();
   });
@@ -44,7 +51,8 @@ Deno.test("a card that is lost and comes back: its slot goes and returns, and a 
     registry.gpus.claim(runId(1), [1]);
     const rows = recorded("a100x4", "cards")!.split("\n");
     // The driver numbers the others anew.
-    const renumbered = (kept: string[]) => kept.map((row, i) => row.replace(/^\d+/, `${i}`)).join("\n");
+    const renumbered = (kept: string[]) =>
+      kept.map((row, i) => row.replace(/^\d+/, `${i}`)).join("\n");
     fake.becomes("a100x4", { cards: renumbered([rows[0]!, rows[2]!]) });
     await pool.read(0);
     assert.equal(slots(), "0 1* 2");
@@ -71,7 +79,10 @@ Deno.test("a card that is lost and comes back: its slot goes and returns, and a 
       "gpu_lost",
       "gpu_back",
     ]);
-    assert.match(events.find(([kind]) => kind === "gpu_lost")![1]!, /"slot":1,"gpu":"gpu 1 \(NVIDIA A100/);
+    assert.match(
+      events.find(([kind]) => kind === "gpu_lost")![1]!,
+      /"slot":1,"gpu":"gpu 1 \(NVIDIA A100/,
+    );
   }));
 
 Deno.test("a tool that fails as a whole says nothing of any card: the slots stay", () =>
@@ -98,17 +109,21 @@ Deno.test("a driver that comes late: nothing is refused before it is known what 
   }));
 
 Deno.test("slots that were told are offered while no tool answers, and those of cards that are not there go then", () =>
-  withPool("no-driver", "GPU-fcf41002-68b6-5900-d7d1-74026173bb44,7", async ({ fake, pool, slots, said }) => {
-    assert.equal(slots(), "0 7");
-    assert.equal(
-      pool.variablesOf({ runId: "none", gpuSlots: [0, 7], gpuShare: null }).CUDA_VISIBLE_DEVICES,
-      "GPU-fcf41002-68b6-5900-d7d1-74026173bb44,7",
-    );
-    fake.becomes("a100x4");
-    await pool.read(0);
-    assert.equal(slots(), "0");
-    assert.match(said.join(""), /7 is not there/);
-  }));
+  withPool(
+    "no-driver",
+    "GPU-fcf41002-68b6-5900-d7d1-74026173bb44,7",
+    async ({ fake, pool, slots, said }) => {
+      assert.equal(slots(), "0 7");
+      assert.equal(
+        pool.variablesOf({ runId: "none", gpuSlots: [0, 7], gpuShare: null }).CUDA_VISIBLE_DEVICES,
+        "GPU-fcf41002-68b6-5900-d7d1-74026173bb44,7",
+      );
+      fake.becomes("a100x4");
+      await pool.read(0);
+      assert.equal(slots(), "0");
+      assert.match(said.join(""), /7 is not there/);
+    },
+  ));
 
 Deno.test("--gpus 0 asks no tool; a host without tools is asked once", async () => {
   await withPool("a100x4", "0", async ({ fake, pool, slots }) => {
@@ -119,7 +134,9 @@ Deno.test("--gpus 0 asks no tool; a host without tools is asked once", async () 
   using fake = new FakeGpuTools("a100x4", []);
   let calls = 0;
   const { GpuTools } = await import("../../../src/os/gpus/gpu_tools.ts");
-  const tools = new GpuTools(() => Promise.resolve({ code: 127, stdout: "", stderr: `${calls++}` }));
+  const tools = new GpuTools(() =>
+    Promise.resolve({ code: 127, stdout: "", stderr: `${calls++}` })
+  );
   for (let i = 0; i < 3; i++) assert.equal((await tools.read()).tool, false);
   assert.equal(calls, 3);
   assert.equal(fake.asked, 0);

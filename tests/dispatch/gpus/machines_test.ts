@@ -28,7 +28,11 @@ async function read(machine: string) {
   return { ...await tools.read(), processes: await tools.processes() };
 }
 
-async function offer(machine: string, option: GpuOption = { type: "auto" }, env: Record<string, string> = {}) {
+async function offer(
+  machine: string,
+  option: GpuOption = { type: "auto" },
+  env: Record<string, string> = {},
+) {
   const { cards, problem } = await readingOf(machine);
   const choice = chosen(cards, option, visibleOf(env));
   return {
@@ -43,14 +47,20 @@ const EXPECTED: Record<string, [slots: string, said: RegExp]> = {
   "a100-mig": ["1 100 101 102", /^$/],
   "a100-mig-450": ["100 101", /^$/],
   "gb10-unified": ["0", /^$/],
-  "lost-one": ["0 1 2 4", /^Unable to determine the device handle for GPU3: 0000:5F:00.0: Unknown Error$/],
+  "lost-one": [
+    "0 1 2 4",
+    /^Unable to determine the device handle for GPU3: 0000:5F:00.0: Unknown Error$/,
+  ],
   "lost-row": ["1", /^GPU 0: GPU is lost$/],
   "unknown-error": ["0", /^$/],
   "driver-mismatch": [
     "",
     /^Failed to initialize NVML: Driver\/library version mismatch; NVML library version: 580.173$/,
   ],
-  "no-driver": ["", /^NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver/],
+  "no-driver": [
+    "",
+    /^NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver/,
+  ],
   "no-permission": ["", /^Failed to initialize NVML: Insufficient Permissions$/],
   "none": ["", /^$/],
   "old-driver": ["0", /^$/],
@@ -63,7 +73,9 @@ const EXPECTED: Record<string, [slots: string, said: RegExp]> = {
 
 Deno.test("recorded machines: what is offered of each, and what is said", async () => {
   assert.deepEqual(machines(), Object.keys(EXPECTED).sort());
-  const found = await Promise.all(machines().map(async (machine) => [machine, await offer(machine)] as const));
+  const found = await Promise.all(
+    machines().map(async (machine) => [machine, await offer(machine)] as const),
+  );
   for (const [machine, { slots, said }] of found) {
     assert.equal(slots, EXPECTED[machine]![0], machine);
     assert.match(said, EXPECTED[machine]![1], machine);
@@ -72,15 +84,29 @@ Deno.test("recorded machines: what is offered of each, and what is said", async 
 
 Deno.test("recorded machines: figures; a field that has none hides no other", async () => {
   const figures = async (machine: string) =>
-    (await readingOf(machine)).cards.map((c) => [c.memoryMb, c.usedMb, c.percent, c.watts, c.celsius]);
+    (await readingOf(machine)).cards.map((
+      c,
+    ) => [c.memoryMb, c.usedMb, c.percent, c.watts, c.celsius]);
   assert.deepEqual(await figures("gb10-unified"), [[null, null, 37, 18.21, 48]]);
   assert.deepEqual(await figures("unknown-error"), [[11264, null, null, null, 0]]);
   assert.deepEqual(await figures("a100-mig-450"), [[40537, null, null, 42.51, 30]]);
   assert.deepEqual(await figures("old-driver"), [[11441, 0, 0, 29.47, null]]);
   const [first, second] = (await readingOf("mi250")).cards;
   assert.deepEqual(first, {
-    ...{ vendor: "amd", index: 0, uuid: "0x719d230578348e8c", name: "AMD INSTINCT MI250 (MCM) OAM AC MBA" },
-    ...{ memoryMb: 65520, usedMb: 10960896 / (1 << 20), percent: 10, watts: 89, celsius: 32, instances: null },
+    ...{
+      vendor: "amd",
+      index: 0,
+      uuid: "0x719d230578348e8c",
+      name: "AMD INSTINCT MI250 (MCM) OAM AC MBA",
+    },
+    ...{
+      memoryMb: 65520,
+      usedMb: 10960896 / (1 << 20),
+      percent: 10,
+      watts: 89,
+      celsius: 32,
+      instances: null,
+    },
   });
   assert.deepEqual([second!.watts, second!.usedMb! > 32000], [null, true]);
 });
@@ -100,12 +126,22 @@ Deno.test("recorded machines: who computes on which card", async () => {
 Deno.test("recorded machines: amd-smi, whose versions wrap lists and figures differently", async () => {
   const { cards, processes } = await readingOf("mi355");
   assert.deepEqual(cards[0], {
-    ...{ vendor: "amd", index: 0, uuid: "75ff75a3-0000-1000-80e3-fd74aab3f72c", name: "AMD Instinct MI355X" },
+    ...{
+      vendor: "amd",
+      index: 0,
+      uuid: "75ff75a3-0000-1000-80e3-fd74aab3f72c",
+      name: "AMD Instinct MI355X",
+    },
     ...{ memoryMb: 294896, usedMb: 283, percent: 0, watts: 239, celsius: 36, instances: null },
   });
   assert.deepEqual([cards[1]!.percent, cards[1]!.celsius], [73, 45]);
   const uuid = "68ff75a3-0000-1000-8089-743843afe909";
-  assert.deepEqual(processes, [{ pid: 28389, name: "llama-server", uuid, usedMb: 2353860608 / (1 << 20) }]);
+  assert.deepEqual(processes, [{
+    pid: 28389,
+    name: "llama-server",
+    uuid,
+    usedMb: 2353860608 / (1 << 20),
+  }]);
   const [bare] = (await readingOf("mi300-bare")).cards;
   assert.deepEqual(bare, {
     ...{
@@ -125,14 +161,24 @@ Deno.test("recorded machines: amd-smi, whose versions wrap lists and figures dif
 
 Deno.test("--gpus on recorded machines: numbers, UUIDs, MIG devices, and the daemon's own CUDA_VISIBLE_DEVICES", async () => {
   const of = (machine: string, gpus: string, visible?: string) =>
-    offer(machine, parseGpuOption(gpus), visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible });
+    offer(
+      machine,
+      parseGpuOption(gpus),
+      visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible },
+    );
   for (
     const [machine, gpus, visible, slots, said] of [
       ["a100x4", "auto", "2,3", "2 3", ""],
       ["a100x4", "auto", "GPU-cd9ee947", "2", ""],
       ["a100x4", "auto", "", "", ""],
       ["a100x4", "1", "2,3", "2", ""],
-      ["a100x4", "3", "2,3", "2 3", "--gpus 3: 2 are there, and 2 that the daemon's own CUDA_VISIBLE_DEVICES hides"],
+      [
+        "a100x4",
+        "3",
+        "2,3",
+        "2 3",
+        "--gpus 3: 2 are there, and 2 that the daemon's own CUDA_VISIBLE_DEVICES hides",
+      ],
       ["a100x4", "1,2", "2,3", "2", "--gpus: the daemon's own CUDA_VISIBLE_DEVICES hides 1"],
       ["a100x4", "GPU-67051dc2-cce1-4acf-d254-e76d938eda30,0", undefined, "0 3", ""],
       ["a100x4", "GPU-ffffffff", undefined, "", "--gpus: GPU-ffffffff is not there"],
@@ -151,9 +197,16 @@ Deno.test("--gpus on recorded machines: numbers, UUIDs, MIG devices, and the dae
   using fake = new FakeGpuTools("mi250", ["rocm-smi"]);
   const { cards } = await fake.tools().read();
   for (const name of ["0xac1b58f8c066790f", "GPU-ac1b58f8c066790f", "1,"]) {
-    assert.deepEqual(chosen(cards, parseGpuOption(name), visibleOf({})).devices.map(({ card }) => card), [1], name);
+    assert.deepEqual(
+      chosen(cards, parseGpuOption(name), visibleOf({})).devices.map(({ card }) => card),
+      [1],
+      name,
+    );
   }
-  assert.equal(chosen(cards, { type: "auto" }, visibleOf({ HIP_VISIBLE_DEVICES: "1" })).devices[0]!.card, 1);
+  assert.equal(
+    chosen(cards, { type: "auto" }, visibleOf({ HIP_VISIBLE_DEVICES: "1" })).devices[0]!.card,
+    1,
+  );
 });
 
 const DOCS = new URL("../../../docs/how-to/gpus.md", import.meta.url);
@@ -170,8 +223,14 @@ Deno.test("the table in docs/how-to/gpus.md is what recorded machines give (UPDA
   const rows: string[] = [];
   for (const [machine, gpus, visible] of IN_DOCS) {
     const env = visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible };
-    const { slots, said } = await offer(machine, parseGpuOption(gpus), env as Record<string, string>);
-    const given = visible === undefined ? `\`${gpus}\`` : `\`${gpus}\`, \`CUDA_VISIBLE_DEVICES=${visible}\``;
+    const { slots, said } = await offer(
+      machine,
+      parseGpuOption(gpus),
+      env as Record<string, string>,
+    );
+    const given = visible === undefined
+      ? `\`${gpus}\``
+      : `\`${gpus}\`, \`CUDA_VISIBLE_DEVICES=${visible}\``;
     const short = said.length > 64 ? `${said.slice(0, 63)}…` : said.replace("0.3 s", "20 s");
     rows.push(`| ${machine} | ${given} | ${slots || "none"} | ${short.replaceAll("|", "\\|")} |`);
   }

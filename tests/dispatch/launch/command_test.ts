@@ -3,12 +3,16 @@ import { workerCommand } from "../../../src/dispatch/launch/local/command.ts";
 import { cleanPath, hostEnvironment } from "../../../src/os/processes/environment.ts";
 import { contextWith, hostWith, planWith, RUN_ID } from "../plans.ts";
 
-const argvOf = (parts: Parameters<typeof planWith>[0], context: Parameters<typeof contextWith>[0] = {}) =>
-  workerCommand(planWith(parts), contextWith(context)).argv;
+const argvOf = (
+  parts: Parameters<typeof planWith>[0],
+  context: Parameters<typeof contextWith>[0] = {},
+) => workerCommand(planWith(parts), contextWith(context)).argv;
 
 Deno.test("command: without module and script the entry point is run with its arguments and nothing is added", () => {
   assert.deepEqual(
-    argvOf({ entry_point: "/bin/sh", arguments: ["-c", "exit 3"] }, { workerConfigPath: "/w.json" }),
+    argvOf({ entry_point: "/bin/sh", arguments: ["-c", "exit 3"] }, {
+      workerConfigPath: "/w.json",
+    }),
     ["/bin/sh", "-c", "exit 3"],
   );
 });
@@ -21,7 +25,12 @@ Deno.test("command: the built-in demo worker is mosaic itself", () => {
 });
 
 Deno.test("command: a module gets its arguments, its config, the daemon's address and its id", () => {
-  const worker = { module: "m.cli", arguments: ["--dry-run"], worker_id: "w-1", config: { algo: "ppo" } };
+  const worker = {
+    module: "m.cli",
+    arguments: ["--dry-run"],
+    worker_id: "w-1",
+    config: { algo: "ppo" },
+  };
   assert.deepEqual(argvOf({ metadata: { worker } }, { workerConfigPath: "/c/worker.json" }), [
     ...["python3", "-m", "m.cli", "--dry-run", "--config", "/c/worker.json"],
     ...["--grpc", "--grpc-target", "127.0.0.1:41000", "--worker-id", "w-1"],
@@ -36,11 +45,17 @@ Deno.test("command: a script is run as it is, with the same flags", () => {
 Deno.test("command: flags that the config gives are not given twice", () => {
   const given = ["--config=/mine.json", "--grpc", "--grpc-target", "host:1", "--worker-id", "mine"];
   const worker = { module: "m", arguments: given, worker_id: "w" };
-  assert.deepEqual(argvOf({ metadata: { worker } }, { workerConfigPath: "/c.json" }), ["python3", "-m", "m", ...given]);
+  assert.deepEqual(argvOf({ metadata: { worker } }, { workerConfigPath: "/c.json" }), [
+    "python3",
+    "-m",
+    "m",
+    ...given,
+  ]);
 });
 
 Deno.test("command: only the usual gRPC address is replaced by the daemon's own", () => {
-  const target = (grpc_target: string) => argvOf({ metadata: { worker: { module: "m", grpc_target } } }).at(-1);
+  const target = (grpc_target: string) =>
+    argvOf({ metadata: { worker: { module: "m", grpc_target } } }).at(-1);
   assert.equal(target("127.0.0.1:50055"), "127.0.0.1:41000");
   assert.equal(target(""), "127.0.0.1:41000");
   assert.equal(target("gpu-box:50055"), "gpu-box:50055");
@@ -55,7 +70,10 @@ Deno.test("command: without a gRPC listener a worker is told of none, unless its
 
 Deno.test("command: a path to a Python in entry_point is the interpreter, as the original's forms mean it", () => {
   const of = (entry_point: string, worker: Record<string, unknown> = {}) =>
-    workerCommand(planWith({ entry_point, metadata: { worker: { module: "m", ...worker } } }), contextWith()).python;
+    workerCommand(
+      planWith({ entry_point, metadata: { worker: { module: "m", ...worker } } }),
+      contextWith(),
+    ).python;
   assert.deepEqual(of("/home/u/venv/bin/python3.11"), ["/home/u/venv/bin/python3.11"]);
   assert.deepEqual(of("/home/u/venv/bin/python", { python: "/opt/py" }), ["/opt/py"]);
   assert.deepEqual(of("python"), ["python3"]);
@@ -64,9 +82,16 @@ Deno.test("command: a path to a Python in entry_point is the interpreter, as the
 
 Deno.test("command: the interpreter is the config's, else uv's, else the virtual environment's, else python3", () => {
   const python = (worker: Record<string, unknown>, host: Parameters<typeof hostWith>[0]) =>
-    workerCommand(planWith({ metadata: { worker: { module: "m", ...worker } } }), contextWith({ host: hostWith(host) }))
+    workerCommand(
+      planWith({ metadata: { worker: { module: "m", ...worker } } }),
+      contextWith({ host: hostWith(host) }),
+    )
       .python;
-  const uv = { files: ["/project/uv.lock", "/venv/bin/python"], programs: ["uv"], env: { VIRTUAL_ENV: "/venv" } };
+  const uv = {
+    files: ["/project/uv.lock", "/venv/bin/python"],
+    programs: ["uv"],
+    env: { VIRTUAL_ENV: "/venv" },
+  };
   assert.deepEqual(python({ python: "/opt/py" }, uv), ["/opt/py"]);
   assert.deepEqual(python({}, uv), ["/usr/bin/uv", "run", "--project", "/project", "python"]);
   assert.deepEqual(python({}, { ...uv, programs: [] }), ["/venv/bin/python"]);
@@ -77,14 +102,22 @@ Deno.test("command: the interpreter is the config's, else uv's, else the virtual
 
 Deno.test("command: the working directory is the config's, else the daemon's", () => {
   assert.equal(workerCommand(planWith({}), contextWith()).cwd, "/project");
-  assert.equal(workerCommand(planWith({ metadata: { worker: { cwd: "/w" } } }), contextWith()).cwd, "/w");
+  assert.equal(
+    workerCommand(planWith({ metadata: { worker: { cwd: "/w" } } }), contextWith()).cwd,
+    "/w",
+  );
 });
 
 Deno.test("environment: what mosaic says is always there, and the config cannot change it", () => {
   const environment = { RUN_ID: "forged", MOSAIC_ATTEMPT: "9", OWN: "1" };
   const { env } = workerCommand(
     planWith({ environment }),
-    contextWith({ attempt: 2, resumeFrom: "/ckpt/7.pt", gpuSlots: [1, 3], workerConfigPath: "/c.json" }),
+    contextWith({
+      attempt: 2,
+      resumeFrom: "/ckpt/7.pt",
+      gpuSlots: [1, 3],
+      workerConfigPath: "/c.json",
+    }),
   );
   const directory = `/srv/mosaic/trainer/runs/${RUN_ID}`;
   assert.deepEqual(env, {
@@ -106,7 +139,8 @@ Deno.test("environment: what mosaic says is always there, and the config cannot 
 
 Deno.test("environment: Python's output is not buffered, unless the daemon's environment or the config says otherwise", () => {
   const of = (environment: Record<string, string>, env: Record<string, string>) =>
-    workerCommand(planWith({ environment }), contextWith({ host: hostWith({ env }) })).env.PYTHONUNBUFFERED;
+    workerCommand(planWith({ environment }), contextWith({ host: hostWith({ env }) })).env
+      .PYTHONUNBUFFERED;
   assert.equal(of({}, {}), "1");
   assert.equal(of({}, { PYTHONUNBUFFERED: "" }), "");
   assert.equal(of({ PYTHONUNBUFFERED: "" }, {}), "");
@@ -133,7 +167,16 @@ Deno.test("environment: of the daemon's only the allow-list and what MOSAIC_WORK
   const { env } = workerCommand(planWith({}), contextWith({ host }));
   const passed = Object.keys(env).filter((name) => name in host.env).sort();
   assert.deepEqual(passed, [
-    ...["CONDA_PREFIX", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "EXACT", "HOME", "LC_TIME", "OMP_NUM_THREADS", "PATH"],
+    ...[
+      "CONDA_PREFIX",
+      "CUDA_HOME",
+      "CUDA_VISIBLE_DEVICES",
+      "EXACT",
+      "HOME",
+      "LC_TIME",
+      "OMP_NUM_THREADS",
+      "PATH",
+    ],
     ...["WANDB_API_KEY", "https_proxy"],
   ]);
   assert.equal(env.CUDA_VISIBLE_DEVICES, "");
@@ -159,7 +202,12 @@ Deno.test("environment: what the portable executable sets for its runtime is tak
     },
   );
   assert.deepEqual(
-    hostEnvironment({ ...stub, MOSAIC_OUTER_DENO_DIR: "/mine", DENO_NO_UPDATE_CHECK: "1", MALLOC_ARENA_MAX: "2" }),
+    hostEnvironment({
+      ...stub,
+      MOSAIC_OUTER_DENO_DIR: "/mine",
+      DENO_NO_UPDATE_CHECK: "1",
+      MALLOC_ARENA_MAX: "2",
+    }),
     {
       DENO_DIR: "/mine",
       DENO_NO_UPDATE_CHECK: "1",
@@ -177,7 +225,11 @@ Deno.test("environment: frame viewers find the run by the variables of the origi
   assert.equal(env({ MOSAIC_FASTLANE_ENABLED: "1" }).XUANCE_RUN_ID, RUN_ID);
   assert.equal(env({}).XUANCE_RUN_ID, undefined);
   const viewed = env({}, { ui: { fastlane_only: true, fastlane_slot: 2 } });
-  assert.deepEqual([viewed.GYM_GUI_FASTLANE_ONLY, viewed.GYM_GUI_FASTLANE_SLOT, viewed.XUANCE_RUN_ID], [
+  assert.deepEqual([
+    viewed.GYM_GUI_FASTLANE_ONLY,
+    viewed.GYM_GUI_FASTLANE_SLOT,
+    viewed.XUANCE_RUN_ID,
+  ], [
     "1",
     "2",
     RUN_ID,
@@ -196,16 +248,20 @@ Deno.test("environment: a worker's spans join the run's trace where the daemon e
 
 Deno.test("sandbox: without bubblewrap on the host the run is refused with what to do", () => {
   const plan = planWith({ metadata: { sandbox: "bubblewrap" } });
-  assert.throws(() => workerCommand(plan, contextWith()), (error: Error & { code?: string; hint?: string }) => {
-    assert.match(error.hint!, /Install the package bubblewrap/);
-    return error.code === "failed_precondition";
-  });
+  assert.throws(
+    () => workerCommand(plan, contextWith()),
+    (error: Error & { code?: string; hint?: string }) => {
+      assert.match(error.hint!, /Install the package bubblewrap/);
+      return error.code === "failed_precondition";
+    },
+  );
 });
 
 Deno.test("sandbox: the network is cut unless the config asks for it, and GPUs are there only for a run that has some", () => {
   const argv = (sandbox: unknown, gpuSlots: number[]) => {
     const plan = planWith({ entry_point: "train", metadata: { sandbox } });
-    return workerCommand(plan, contextWith({ host: hostWith({ programs: ["bwrap"] }), gpuSlots })).sandbox;
+    return workerCommand(plan, contextWith({ host: hostWith({ programs: ["bwrap"] }), gpuSlots }))
+      .sandbox;
   };
   const closed = argv("bubblewrap", []);
   assert.equal(closed[0], "/usr/bin/bwrap");
@@ -221,16 +277,23 @@ Deno.test("sandbox: the network is cut unless the config asks for it, and GPUs a
 Deno.test("environment: the Python helper is the last on Python's path, where it is installed", () => {
   const files = ["/srv/mosaic/trainer/python-helper/mosaic.py"];
   const of = (environment: Record<string, string>, env: Record<string, string>, there = files) =>
-    workerCommand(planWith({ environment }), contextWith({ host: hostWith({ env, files: there }) })).env.PYTHONPATH;
+    workerCommand(planWith({ environment }), contextWith({ host: hostWith({ env, files: there }) }))
+      .env.PYTHONPATH;
   assert.equal(of({}, {}), "/srv/mosaic/trainer/python-helper");
   assert.equal(of({}, { PYTHONPATH: "/a" }), "/a:/srv/mosaic/trainer/python-helper");
-  assert.equal(of({ PYTHONPATH: "/b" }, { PYTHONPATH: "/a" }), "/b:/srv/mosaic/trainer/python-helper");
+  assert.equal(
+    of({ PYTHONPATH: "/b" }, { PYTHONPATH: "/a" }),
+    "/b:/srv/mosaic/trainer/python-helper",
+  );
   assert.equal(of({}, {}, []), undefined);
 });
 
 Deno.test("environment: MLflow's clients find the daemon where a worker can reach it, unless the config names a server", () => {
   const of = (parts: Parameters<typeof planWith>[0], trackingAddress = "127.0.0.1:8055") =>
-    workerCommand(planWith(parts), contextWith({ trackingAddress, host: hostWith({ programs: ["bwrap"] }) })).env
+    workerCommand(
+      planWith(parts),
+      contextWith({ trackingAddress, host: hostWith({ programs: ["bwrap"] }) }),
+    ).env
       .MLFLOW_TRACKING_URI;
   assert.equal(of({}), `http://127.0.0.1:8055/mlflow/${RUN_ID}`);
   assert.equal(of({ environment: { MLFLOW_TRACKING_URI: "file:./mlruns" } }), "file:./mlruns");

@@ -1,6 +1,14 @@
-/** What every launcher promises (docs/reference/launchers.md), tried on one that is ready to take jobs. */
+/**
+ * What every launcher promises (docs/reference/launchers.md), tried on one that is ready to take
+ * jobs.
+ */
 import assert from "node:assert/strict";
-import type { Launcher, Observation, Order, Sighting } from "../../../src/dispatch/launch/engine/launcher.ts";
+import type {
+  Launcher,
+  Observation,
+  Order,
+  Sighting,
+} from "../../../src/dispatch/launch/engine/launcher.ts";
 import { until } from "../../harness/wait.ts";
 
 export interface Subject {
@@ -26,7 +34,9 @@ export async function conformance({ launcher, order, run }: Subject): Promise<vo
   assert.deepEqual(again, first, "a job of this name is not made again");
   const [found, ...further] = jobs(await launcher.find(name));
   assert.deepEqual(further, []);
-  assert.ok(found !== undefined && first.t === "placed" && found.job === first.job && found.submittedAt > 0);
+  assert.ok(
+    found !== undefined && first.t === "placed" && found.job === first.job && found.submittedAt > 0,
+  );
 
   run(found);
   const state = async () => jobs(await launcher.observe()).find((job) => job.name === name)?.state;

@@ -26,6 +26,10 @@ Deno.test("external host: its processes are neither looked for nor counted as st
     files: new RunFiles("/runs/R", ""),
   });
   assert.deepEqual([attempt.startsProxy, attempt.replacing], [false, false]);
-  assert.deepEqual([attempt.worker(), attempt.newWorker(), attempt.group(true)], [undefined, undefined, "unknown"]);
+  assert.deepEqual([attempt.worker(), attempt.newWorker(), attempt.group(true)], [
+    undefined,
+    undefined,
+    "unknown",
+  ]);
   assert.deepEqual(attempt.endRest(undefined, 0), { ended: true });
 });

@@ -1,4 +1,7 @@
-/** Nodes that come back, and jobs that an engine suspends: no second worker beside the first, and no verdict on a stopped one. */
+/**
+ * Nodes that come back, and jobs that an engine suspends: no second worker beside the first, and no
+ * verdict on a stopped one.
+ */
 import assert from "node:assert/strict";
 import { RunFiles } from "../../../src/base/layout.ts";
 import { sightingsOf } from "../../../src/dispatch/launch/slurm/squeue.ts";
@@ -17,14 +20,19 @@ const config = (metadata: Record<string, unknown> = {}) =>
 const RESTART = { restart: { max_attempts: 3, backoff_s: 0, on: ["infrastructure"] } };
 
 const jobOf = (engine: ScriptedLauncher, runId: string, attempt = 1): Promise<ScriptedJob> =>
-  until(() => engine.jobs.find(({ name }) => name === `mosaic-${runId}-${attempt}`), { what: `job ${attempt}` });
+  until(() => engine.jobs.find(({ name }) => name === `mosaic-${runId}-${attempt}`), {
+    what: `job ${attempt}`,
+  });
 
 function hello(f: EngineFixture, job: ScriptedJob, attempt = 1): PlayedProxy {
   const proxy = new PlayedProxy();
   const runId = job.order.files.directory.split("/").at(-1)!;
   const place = { host: "n1", job: job.job, gpus: [] };
   const process = { pid: 1, identity: "other-boot/1" };
-  proxy.session = f.engine.openProxy({ runId, attempt, proxy: process, worker: null, place }, proxy);
+  proxy.session = f.engine.openProxy(
+    { runId, attempt, proxy: process, worker: null, place },
+    proxy,
+  );
   return proxy;
 }
 
@@ -57,9 +65,15 @@ Deno.test("a node that answers again proves nothing yet: its engine may still be
   await proxy.steps(3);
   proxy.close();
   engine.end(job, "node_fail");
-  await until(() => /answers again only just/.test(f.row(runId).placement?.waitingFor ?? ""), { what: "the doubt" });
+  await until(() => /answers again only just/.test(f.row(runId).placement?.waitingFor ?? ""), {
+    what: "the doubt",
+  });
   await asked(engine);
-  assert.deepEqual([f.row(runId).attempt, f.proxies.started.length], [1, 0], "no second attempt beside the first");
+  assert.deepEqual(
+    [f.row(runId).attempt, f.proxies.started.length],
+    [1, 0],
+    "no second attempt beside the first",
+  );
   await delivered(f, runId);
   await f.state(runId, "INIT", 2);
 });
@@ -98,10 +112,14 @@ Deno.test("cancelled while its node is away, then retried: the next attempt wait
     f.engine.cancel(runId);
     await f.state(runId, "CANCELLED");
     f.engine.retry(runId);
-    await until(() => /the proxy of its attempt 1, which is alive/.test(f.engine.detail(f.row(runId)).waitingFor), {
-      what: "the reason",
-      state: () => f.engine.detail(f.row(runId)),
-    });
+    await until(
+      () =>
+        /the proxy of its attempt 1, which is alive/.test(f.engine.detail(f.row(runId)).waitingFor),
+      {
+        what: "the reason",
+        state: () => f.engine.detail(f.row(runId)),
+      },
+    );
     assert.equal(engine.jobs.length, 1);
   }
   await jobOf(engine, runId, 2);
@@ -135,13 +153,17 @@ Deno.test("a suspended job is shown, and its limits of time wait; a silence coun
   const proxy = hello(f, job);
   await proxy.steps(3);
   job.state = { t: "running", held: "suspended: by the test" };
-  await until(() => f.row(runId).placement?.waitingFor === "suspended: by the test", { what: "the reason" });
+  await until(() => f.row(runId).placement?.waitingFor === "suspended: by the test", {
+    what: "the reason",
+  });
   const since = performance.now();
   await until(() => performance.now() - since > 2500, { what: "more than the heartbeat timeout" });
   assert.equal(f.row(runId).state, "EXECUTING");
   // The engine says nothing of the job's present state.
   engine.silent = "no controller";
-  await until(() => performance.now() - since > 5000, { what: "the same, of an engine that is away" });
+  await until(() => performance.now() - since > 5000, {
+    what: "the same, of an engine that is away",
+  });
   assert.equal(f.row(runId).state, "EXECUTING");
   engine.silent = undefined;
   engine.run(job);
@@ -170,8 +192,15 @@ Deno.test("squeue: suspended, unknown and running states are told apart; an end 
     const end = of(state, "None", new Set(["n1"]));
     assert.ok(end.t === "ended" && !end.end.proven, state);
   }
-  const timeout = { t: "ended", end: { kind: "time_limit", proven: true, text: "TIMEOUT" } } as const;
-  assert.equal(settled(timeout, { since: 0, doubted: false }, 1, 100), timeout, "its node never was away");
+  const timeout = {
+    t: "ended",
+    end: { kind: "time_limit", proven: true, text: "TIMEOUT" },
+  } as const;
+  assert.equal(
+    settled(timeout, { since: 0, doubted: false }, 1, 100),
+    timeout,
+    "its node never was away",
+  );
   assert.deepEqual(settled(timeout, { since: 0, doubted: true }, 1, 100), {
     t: "ended",
     end: { ...timeout.end, proven: false, recent: true },

@@ -7,7 +7,10 @@ import { signalProcess } from "../../../src/os/processes/signals.ts";
 import { until } from "../../harness/wait.ts";
 
 /** A detached process that says of itself which attempt of which run it is. */
-function pretend(runDir: string, attempt: number): { child: Deno.ChildProcess; process: ProcessRef } {
+function pretend(
+  runDir: string,
+  attempt: number,
+): { child: Deno.ChildProcess; process: ProcessRef } {
   const child = new Deno.Command("sleep", {
     args: ["600"],
     env: { MOSAIC_RUN_DIR: runDir, MOSAIC_ATTEMPT: String(attempt) },

@@ -8,7 +8,10 @@ import type { JobView, Placer } from "../../../src/dispatch/launch/placed/placer
 import type { RunRow } from "../../../src/registry/row_types.ts";
 import { configOf } from "../../harness/configs.ts";
 
-const NODE_FAIL: JobView["job"] = { t: "ended", end: { kind: "node_fail", proven: false, text: "NODE_FAIL" } };
+const NODE_FAIL: JobView["job"] = {
+  t: "ended",
+  end: { kind: "node_fail", proven: false, text: "NODE_FAIL" },
+};
 
 interface Asked {
   slurm?: Record<string, unknown>;
@@ -18,10 +21,15 @@ interface Asked {
 }
 
 function attemptOf(
-  { slurm = {}, job = NODE_FAIL, cancelRequested = false, files = new RunFiles("/nowhere", "") }: Asked = {},
+  { slurm = {}, job = NODE_FAIL, cancelRequested = false, files = new RunFiles("/nowhere", "") }:
+    Asked = {},
 ) {
   const plan = planOf(configOf({ command: ["/bin/true"], metadata: { launcher: "slurm", slurm } }));
-  const placer = { view: (): JobView => ({ job, cancelRequested, ran: 0, name: "", on: "" }), stop() {}, release() {} };
+  const placer = {
+    view: (): JobView => ({ job, cancelRequested, ran: 0, name: "", on: "" }),
+    stop() {},
+    release() {},
+  };
   const host = new PlacedHost({
     uploads: () => false,
     handshakeTimeoutSeconds: 60,
@@ -31,7 +39,12 @@ function attemptOf(
   const row = { runId: "r", attempt: 1 } as RunRow;
   return host.attempt(row, { plan, files, now: 0 });
 }
-const absent = (now: number) => ({ now, registered: true, stoppingSince: undefined, mayReplace: true });
+const absent = (now: number) => ({
+  now,
+  registered: true,
+  stoppingSince: undefined,
+  mayReplace: true,
+});
 
 Deno.test("a doubtful end is believed when the lease is over and its proxy has had the time to stop the worker", () => {
   const attempt = attemptOf({ slurm: { lease_seconds: 10 } });

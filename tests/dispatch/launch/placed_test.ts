@@ -1,4 +1,7 @@
-/** Runs that an engine places, with a scripted one: what it does wrong must not make a second worker, nor lose a run. */
+/**
+ * Runs that an engine places, with a scripted one: what it does wrong must not make a second
+ * worker, nor lose a run.
+ */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../../src/base/errors.ts";
@@ -20,7 +23,9 @@ const config = (metadata: Record<string, unknown> = {}) =>
   });
 
 const jobOf = (engine: ScriptedLauncher, runId: string, tries = ""): Promise<ScriptedJob> =>
-  until(() => engine.jobs.find(({ name }) => name === `mosaic-${runId}-1${tries}`), { what: "the job" });
+  until(() => engine.jobs.find(({ name }) => name === `mosaic-${runId}-1${tries}`), {
+    what: "the job",
+  });
 
 function hello(f: EngineFixture, job: ScriptedJob, attempt = 1): PlayedProxy {
   const proxy = new PlayedProxy();
@@ -57,18 +62,30 @@ Deno.test("a placed run waits as INIT with the engine's reason, takes no local p
   proxy.exit();
   await f.state(runId, "TERMINATED");
   engine.end(job, "finished");
-  await until(() => f.row(runId).placement?.end === "finished" && f.row(runId).placement?.phase === "ended", {
-    what: "the job's end to be recorded",
-  });
-  const ended = f.registry.eventsSince(0, { runId, limit: 100 }).find(({ kind }) => kind === "completed")!;
+  await until(
+    () => f.row(runId).placement?.end === "finished" && f.row(runId).placement?.phase === "ended",
+    {
+      what: "the job's end to be recorded",
+    },
+  );
+  const ended = f.registry.eventsSince(0, { runId, limit: 100 }).find(({ kind }) =>
+    kind === "completed"
+  )!;
   const { job: told, nodes: where } = JSON.parse(ended.dataJson);
   assert.deepEqual([told, where], ["1", ["n1"]], "the history says where each attempt was");
 });
 
 Deno.test("a daemon whose workers have a user of their own places no run: the engine would run it as the daemon's", async () => {
   const engine = new ScriptedLauncher();
-  await using f = EngineFixture.start({ ...options(engine), isRoot: true, workerUser: { first: 60000, last: 60010 } });
-  assert.throws(() => f.engine.submit(config()), refused(/this daemon's --worker-user cannot hold there/));
+  await using f = EngineFixture.start({
+    ...options(engine),
+    isRoot: true,
+    workerUser: { first: 60000, last: 60010 },
+  });
+  assert.throws(
+    () => f.engine.submit(config()),
+    refused(/this daemon's --worker-user cannot hold there/),
+  );
   assert.deepEqual([engine.jobs.length, f.registry.live().length], [0, 0]);
 });
 
@@ -91,12 +108,18 @@ Deno.test("the intent is on record before the engine is asked, and the next daem
 
 Deno.test("a run that waits for its engine keeps the defaults of the daemon that took it", async () => {
   const engine = new ScriptedLauncher();
-  await using f = EngineFixture.start({ ...options(engine), slurm: { partition: "gpu", lease_seconds: 600 } });
+  await using f = EngineFixture.start({
+    ...options(engine),
+    slurm: { partition: "gpu", lease_seconds: 600 },
+  });
   engine.silent = "no controller";
   const { runId } = f.engine.submit(config({ slurm: { account: "lab" } }));
   await f.engine.close();
   engine.silent = undefined;
-  await using _next = f.successor(0, { ...options(engine), slurm: { partition: "other", qos: "low" } });
+  await using _next = f.successor(0, {
+    ...options(engine),
+    slurm: { partition: "other", qos: "low" },
+  });
   const { slurm } = (await jobOf(engine, runId)).order.plan;
   assert.deepEqual(slurm.fields, { account: "lab", lease_seconds: 600, partition: "gpu" });
   assert.equal(slurm.leaseSeconds, 600);
@@ -112,8 +135,14 @@ Deno.test("a run that an earlier version has taken without defaults gets those o
   db.prepare("INSERT INTO slurm_defaults_due VALUES (?)").run(runId);
   db.close();
   engine.silent = undefined;
-  await using _next = f.successor(0, { ...options(engine), slurm: { partition: "gpu", account: "other" } });
-  assert.deepEqual((await jobOf(engine, runId)).order.plan.slurm.fields, { account: "lab", partition: "gpu" });
+  await using _next = f.successor(0, {
+    ...options(engine),
+    slurm: { partition: "gpu", account: "other" },
+  });
+  assert.deepEqual((await jobOf(engine, runId)).order.plan.slurm.fields, {
+    account: "lab",
+    partition: "gpu",
+  });
 });
 
 Deno.test("a run of an earlier version that is imported gets the defaults of the daemon that may place it again", async () => {
@@ -126,9 +155,11 @@ Deno.test("a run of an earlier version that is imported gets the defaults of the
   const old = new DatabaseSync(path);
   migrate(old, path, MIGRATIONS.slice(0, 6));
   const runId = "01HZZZZZZZZZZZZZZZZZZZZZZZ";
-  old.prepare(`INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
+  old.prepare(
+    `INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
     gpus_requested, gpus_mandatory, created_at, updated_at, worker_id, agent_id, config_json)
-    VALUES (?, 'old', 'd', 'FAULTED', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', ?)`)
+    VALUES (?, 'old', 'd', 'FAULTED', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', ?)`,
+  )
     .run(runId, '{"metadata":{"launcher":"slurm","slurm":{"account":"lab"}}}');
   old.close();
   const { configJson } = await f.engine.importRun("moved");
@@ -248,7 +279,9 @@ Deno.test("a doubtful end ends nothing while the proxy is connected, nor without
   engine.run(job);
   const proxy = hello(f, job);
   engine.end(job, "node_fail", false);
-  await until(() => /doubtful: .*may run on/.test(f.row(runId).placement?.waitingFor ?? ""), { what: "the doubt" });
+  await until(() => /doubtful: .*may run on/.test(f.row(runId).placement?.waitingFor ?? ""), {
+    what: "the doubt",
+  });
   await proxy.steps(5);
   assert.equal(f.row(runId).state, "EXECUTING");
   proxy.close();
@@ -265,9 +298,13 @@ Deno.test("an engine that rejects a job fails the run with its words; one that i
   await using f = EngineFixture.start(options(engine));
   engine.silent = "no controller";
   const { runId } = f.engine.submit(config());
-  await until(() => f.engine.detail(f.row(runId)).waitingFor === "slurm, which does not answer: no controller", {
-    what: "the reason",
-  });
+  await until(
+    () =>
+      f.engine.detail(f.row(runId)).waitingFor === "slurm, which does not answer: no controller",
+    {
+      what: "the reason",
+    },
+  );
   engine.silent = undefined;
   engine.rejects = "invalid partition";
   assert.equal((await f.state(runId, "FAULTED")).reason, "slurm_rejected: invalid partition");
@@ -286,7 +323,10 @@ Deno.test("an engine that answers and takes no job makes its run wait, with its 
   assert.equal(waitingFor(), said, "an answer about all jobs does not take it back");
   engine.takesNone = undefined;
   const job = await jobOf(engine, runId);
-  await until(() => waitingFor() === "job 1: Resources", { what: "the engine's reason", state: waitingFor });
+  await until(() => waitingFor() === "job 1: Resources", {
+    what: "the engine's reason",
+    state: waitingFor,
+  });
   engine.run(job);
   hello(f, job).exit();
   await f.state(runId, "TERMINATED");
@@ -302,7 +342,10 @@ Deno.test("of an engine that does not answer, not every waiting run asks", async
   const rounds = engine.queries - launches;
   await until(() => engine.queries - engine.launches >= rounds + 5, { what: "five rounds" });
   // Four are asked for at a time.
-  assert.ok(engine.launches - launches <= 6 * 4, `${engine.launches - launches} questions in five rounds`);
+  assert.ok(
+    engine.launches - launches <= 6 * 4,
+    `${engine.launches - launches} questions in five rounds`,
+  );
   engine.silent = undefined;
   for (const runId of runs) await jobOf(engine, runId);
 });
@@ -321,7 +364,11 @@ Deno.test("a job that ends before its proxy has said hello is tried again, three
 Deno.test("the scripted engine keeps a launcher's promises", async () => {
   const launcher = new ScriptedLauncher();
   const order = (name: string) => ({ name }) as Order;
-  await conformance({ launcher, order, run: ({ job }) => launcher.run(launcher.jobs.find((one) => one.job === job)!) });
+  await conformance({
+    launcher,
+    order,
+    run: ({ job }) => launcher.run(launcher.jobs.find((one) => one.job === job)!),
+  });
 });
 
 Deno.test("a run that is not due is not given to the engine: its predecessor ends first, or its time comes", async () => {
@@ -329,7 +376,8 @@ Deno.test("a run that is not due is not given to the engine: its predecessor end
   await using f = EngineFixture.start(options(engine));
   const first = f.engine.submit(configOf({ command: ["/bin/true"] })).runId;
   const after = f.engine.submit(config({ queue: { after: [first] } })).runId;
-  const cancelled = f.engine.submit(config({ queue: { after: [`${first}:failed`], after_never: "cancel" } })).runId;
+  const cancelled =
+    f.engine.submit(config({ queue: { after: [`${first}:failed`], after_never: "cancel" } })).runId;
   const later = f.engine.submit(config({ queue: { begin: "+500ms" } })).runId;
   const waits = (runId: string) => f.engine.detail(f.row(runId)).waitingFor;
   await until(() => /to end well/.test(waits(after)) && /its time to begin/.test(waits(later)), {

@@ -37,7 +37,8 @@ const sighting = (fields: Partial<Sighting> = {}): Sighting => ({
   ...fields,
 });
 const named = { answers: 0, ms: 0 };
-const missed = (answers: number, ms: number) => applySightings(placement, [], { answers, ms }).job.t;
+const missed = (answers: number, ms: number) =>
+  applySightings(placement, [], { answers, ms }).job.t;
 
 Deno.test("placement: a job is forgotten after several answers and some time, not after one", () => {
   assert.equal(missed(1, 60_000), "unknown");
@@ -62,7 +63,8 @@ Deno.test("placement: of two jobs the one that is known is meant; before, the on
 });
 
 Deno.test("placement: what to do about a run that is INIT", () => {
-  const end = (kind: "finished" | "job_cancelled") => ({ t: "ended", end: { kind, proven: true, text: "" } }) as const;
+  const end = (kind: "finished" | "job_cancelled") =>
+    ({ t: "ended", end: { kind, proven: true, text: "" } }) as const;
   const step = (
     job: Parameters<typeof nextStep>[1],
     cancelRequested = false,
@@ -88,21 +90,52 @@ Deno.test("placement: what to do about a job by how far its attempt is", () => {
   const end = { t: "ended", end: { kind: "finished", proven: true, text: "" } } as const;
   const requested: Stage = { t: "requested" };
   const released: Stage = { t: "released", at: 0 };
-  const step = (stage: Stage, job: Parameters<typeof nextStep>[1], state = "INIT", now = 0, attempt = 1) =>
-    stepOf({ placement, job, stage }, { state, attempt, cancelRequestedAt: null, faultRequested: null } as RunRow, now);
+  const step = (
+    stage: Stage,
+    job: Parameters<typeof nextStep>[1],
+    state = "INIT",
+    now = 0,
+    attempt = 1,
+  ) =>
+    stepOf(
+      { placement, job, stage },
+      { state, attempt, cancelRequestedAt: null, faultRequested: null } as RunRow,
+      now,
+    );
   assert.deepEqual(step(requested, { t: "running" }), { do: "begin" });
-  const failed = { state: "INIT", attempt: 1, cancelRequestedAt: null, faultRequested: "deadline_passed" } as RunRow;
+  const failed = {
+    state: "INIT",
+    attempt: 1,
+    cancelRequestedAt: null,
+    faultRequested: "deadline_passed",
+  } as RunRow;
   const stop = stepOf({ placement, job: { t: "queued" }, stage: requested }, failed, 0);
   assert.deepEqual(stop, { do: "stop", how: "graceful" }, "the daemon has failed the run");
-  assert.deepEqual(step(requested, { t: "running" }, "EXECUTING"), { do: "nothing" }, "the attempt is supervised");
+  assert.deepEqual(
+    step(requested, { t: "running" }, "EXECUTING"),
+    { do: "nothing" },
+    "the attempt is supervised",
+  );
   assert.deepEqual(step(requested, { t: "running" }, "FAULTED"), { do: "release" });
-  assert.deepEqual(step(requested, { t: "running" }, "INIT", 0, 2), { do: "release" }, "another attempt has begun");
-  assert.deepEqual(stepOf({ placement, job: { t: "queued" }, stage: requested }, undefined, 0), { do: "release" });
-  assert.deepEqual(step(released, { t: "running" }, "INIT", 20_000), { do: "nothing" }, "it has time to leave");
+  assert.deepEqual(
+    step(requested, { t: "running" }, "INIT", 0, 2),
+    { do: "release" },
+    "another attempt has begun",
+  );
+  assert.deepEqual(stepOf({ placement, job: { t: "queued" }, stage: requested }, undefined, 0), {
+    do: "release",
+  });
+  assert.deepEqual(
+    step(released, { t: "running" }, "INIT", 20_000),
+    { do: "nothing" },
+    "it has time to leave",
+  );
   assert.deepEqual(step(released, { t: "running" }, "INIT", 20_001), { do: "stop", how: "now" });
   assert.deepEqual(step(released, end), { do: "forget" });
   assert.deepEqual(step(released, { t: "forgotten" }), { do: "forget" });
-  assert.deepEqual(stepOf({ placement, job: end, stage: released }, undefined, 0), { do: "forget" });
+  assert.deepEqual(stepOf({ placement, job: end, stage: released }, undefined, 0), {
+    do: "forget",
+  });
 });
 
 Deno.test("placement: the proxy of its own job is admitted, unless it would start a worker of a run that is being stopped", () => {
@@ -112,7 +145,11 @@ Deno.test("placement: the proxy of its own job is admitted, unless it would star
     admissionOf({ placement: of, stage }, { ...row, ...change }, job);
   assert.equal(admission({}), "admitted");
   assert.equal(admission({}, "8"), "another_job");
-  assert.equal(admission({}, "8", requested, { ...placement, job: null }), "admitted", "no job is known yet");
+  assert.equal(
+    admission({}, "8", requested, { ...placement, job: null }),
+    "admitted",
+    "no job is known yet",
+  );
   const stops: [object, Stage][] = [
     [{ cancelRequestedAt: 1 }, requested],
     [{ faultRequested: "max_steps" }, requested],
@@ -121,12 +158,22 @@ Deno.test("placement: the proxy of its own job is admitted, unless it would star
   for (const [request, stage] of stops) {
     assert.equal(admission(request, "7", stage), "being_stopped");
     assert.equal(admission({ ...request, state: "HANDSHAKE" }, "7", stage), "being_stopped");
-    assert.equal(admission({ ...request, state: "EXECUTING" }, "7", stage), "admitted", "it delivers what is left");
+    assert.equal(
+      admission({ ...request, state: "EXECUTING" }, "7", stage),
+      "admitted",
+      "it delivers what is left",
+    );
   }
 });
 
 Deno.test("placement: names tell run, attempt and try", () => {
-  for (const job of [{ runId: "01AB", attempt: 3, tries: 1 }, { runId: "a-b.c", attempt: 12, tries: 4 }]) {
+  for (
+    const job of [{ runId: "01AB", attempt: 3, tries: 1 }, {
+      runId: "a-b.c",
+      attempt: 12,
+      tries: 4,
+    }]
+  ) {
     assert.deepEqual(readJobName(jobName(job)), job);
   }
   assert.equal(readJobName("train"), undefined);

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { checksOf, noGpuOf, type WorkerCommand } from "../../../src/dispatch/launch/local/command.ts";
+import {
+  checksOf,
+  noGpuOf,
+  type WorkerCommand,
+} from "../../../src/dispatch/launch/local/command.ts";
 import { preflight } from "../../../src/proxy/start/preflight.ts";
 import type { RunPlan } from "../../../src/config/plan.ts";
 import { planWith } from "../plans.ts";
@@ -41,7 +45,10 @@ const check = (directory: string, checks: Record<string, unknown>, python?: stri
     gpuSlots: [],
   });
 
-/** An interpreter that is a shell script: the checks must not depend on what Python this machine has. */
+/**
+ * An interpreter that is a shell script: the checks must not depend on what Python this machine
+ * has.
+ */
 function fakePython(directory: string, body: string): string[] {
   const path = `${directory}/python`;
   Deno.writeTextFileSync(path, `#!/bin/sh\n${body}\n`, { mode: 0o755 });
@@ -55,7 +62,10 @@ Deno.test("preflight: files must be there, with the checksum that the config giv
   inDirectory(async (directory) => {
     Deno.writeTextFileSync(`${directory}/data`, "abc");
     const good = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assert.deepEqual(await check(directory, { files: ["data", { path: `${directory}/data`, sha256: good }] }), []);
+    assert.deepEqual(
+      await check(directory, { files: ["data", { path: `${directory}/data`, sha256: good }] }),
+      [],
+    );
     const bad = await check(directory, {
       files: [{ path: "data", sha256: "0".repeat(64) }, "gone", { path: ".", sha256: good }],
     });
@@ -83,14 +93,20 @@ Deno.test("preflight: a working directory that is not there is the only thing sa
   inDirectory(async (directory) => {
     const failures = await check(`${directory}/gone`, { files: ["x"], modules: ["y"] });
     assert.equal(failures.length, 1);
-    assert.match(failures[0]!, /the working directory .*\/gone is not there; correct metadata.worker.cwd/);
+    assert.match(
+      failures[0]!,
+      /the working directory .*\/gone is not there; correct metadata.worker.cwd/,
+    );
   }));
 
 Deno.test("preflight: free disk is measured where the run's directory will be", () =>
   inDirectory(async (directory) => {
     assert.deepEqual(await check(directory, { min_free_disk_mb: 0 }), []);
     const [failure] = await check(directory, { min_free_disk_mb: 1e12 });
-    assert.match(failure!, /^\d+ MiB are free below .*, and 1000000000000 are asked for; delete old runs/);
+    assert.match(
+      failure!,
+      /^\d+ MiB are free below .*, and 1000000000000 are asked for; delete old runs/,
+    );
   }));
 
 Deno.test("preflight: a GPU that is asked for must be visible", async () => {
@@ -107,7 +123,10 @@ Deno.test("preflight: a GPU that is asked for must be visible", async () => {
 
 Deno.test("preflight: the interpreter's answer is believed, whatever modules print when they are imported", () =>
   inDirectory(async (directory) => {
-    const python = fakePython(directory, `echo '{"noise": 1}'; echo; echo '{"numpy": "ImportError: no BLAS"}'`);
+    const python = fakePython(
+      directory,
+      `echo '{"noise": 1}'; echo; echo '{"numpy": "ImportError: no BLAS"}'`,
+    );
     const [failure, more] = await check(directory, { modules: ["os", "numpy"] }, python);
     assert.equal(more, undefined);
     assert.match(
@@ -124,7 +143,10 @@ Deno.test("preflight: an interpreter that is missing, dies or hangs is told apar
       /cannot be started .*metadata.worker.python/,
     );
     const dying = fakePython(directory, "echo 'last words' >&2; kill -SEGV $$");
-    assert.match((await check(directory, modules, dying))[0]!, /ended with SIGSEGV while importing numpy: last words/);
+    assert.match(
+      (await check(directory, modules, dying))[0]!,
+      /ended with SIGSEGV while importing numpy: last words/,
+    );
     const hanging = fakePython(directory, "sleep 600");
     const failures = await preflightOf(planWith({ metadata: { preflight: modules } }), {
       command: commandIn(directory, hanging),
@@ -137,7 +159,8 @@ Deno.test("preflight: an interpreter that is missing, dies or hangs is told apar
 
 Deno.test({
   name: "preflight: a real Python imports what it has and names what it lacks",
-  ignore: !new Deno.Command("sh", { args: ["-c", "command -v python3"], stdout: "null" }).outputSync().success,
+  ignore: !new Deno.Command("sh", { args: ["-c", "command -v python3"], stdout: "null" })
+    .outputSync().success,
   fn: () =>
     inDirectory(async (directory) => {
       assert.deepEqual(await check(directory, { modules: ["json", "os.path"] }), []);

@@ -4,13 +4,22 @@ import { RunFiles } from "../../../src/base/layout.ts";
 import { isAlive, processRef } from "../../../src/os/processes/identity.ts";
 import { signalProcess } from "../../../src/os/processes/signals.ts";
 
-/** A run's directory in which a worker was started, and a living process that stands for its proxy. */
-async function withProxy(test: (files: RunFiles, child: Deno.ChildProcess) => Promise<void>): Promise<void> {
+/**
+ * A run's directory in which a worker was started, and a living process that stands for its proxy.
+ */
+async function withProxy(
+  test: (files: RunFiles, child: Deno.ChildProcess) => Promise<void>,
+): Promise<void> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-keeper-" });
   const files = new RunFiles(directory, "");
   Deno.mkdirSync(files.control);
   Deno.writeTextFileSync(files.workerFile(1), "{}");
-  const child = new Deno.Command("sleep", { args: ["600"], stdin: "null", stdout: "null", stderr: "null" }).spawn();
+  const child = new Deno.Command("sleep", {
+    args: ["600"],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
   const process = processRef(child.pid)!;
   try {
     await test(files, child);

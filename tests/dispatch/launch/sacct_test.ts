@@ -1,4 +1,7 @@
-/** What Slurm's accounting knows of jobs that squeue names no more, from programs that print as Slurm's do. */
+/**
+ * What Slurm's accounting knows of jobs that squeue names no more, from programs that print as
+ * Slurm's do.
+ */
 import assert from "node:assert/strict";
 import { Slurm } from "../../../src/dispatch/launch/slurm/slurm.ts";
 
@@ -25,7 +28,12 @@ Deno.test("sacct: ends as squeue would tell them; what accounting says still run
     sacct: `[ "$SLURM_TIME_FORMAT" = %s ] || exit 1
 case "$*" in *--name=${NAME}*) ;; *) exit 1 ;; esac
 ${
-      [line(7, "TIMEOUT"), line(8, "CANCELLED by 1000", "None assigned"), line(9, "OUT_OF_MEMORY"), line(10, "RUNNING")]
+      [
+        line(7, "TIMEOUT"),
+        line(8, "CANCELLED by 1000", "None assigned"),
+        line(9, "OUT_OF_MEMORY"),
+        line(10, "RUNNING"),
+      ]
         .join("\n")
     }`,
     sinfo: "echo 'n1|idle'",
@@ -38,7 +46,11 @@ ${
     [
       ["7", 1_700_000_000_000, ["n1"], { kind: "time_limit", proven: true, text: "TIMEOUT" }],
       ["8", 1_700_000_000_000, [], { kind: "job_cancelled", proven: true, text: "CANCELLED" }],
-      ["9", 1_700_000_000_000, ["n1"], { kind: "out_of_memory", proven: true, text: "OUT_OF_MEMORY" }],
+      ["9", 1_700_000_000_000, ["n1"], {
+        kind: "out_of_memory",
+        proven: true,
+        text: "OUT_OF_MEMORY",
+      }],
     ],
   );
 });
@@ -53,6 +65,8 @@ Deno.test("sacct: a failed node's job has ended for sure only if the node answer
 });
 
 Deno.test("sacct: without accounting nothing is known", async () => {
-  const off = await remembered({ sacct: 'echo "Slurm accounting storage is disabled" >&2; exit 1' });
+  const off = await remembered({
+    sacct: 'echo "Slurm accounting storage is disabled" >&2; exit 1',
+  });
   assert.deepEqual(off, { t: "no_answer", why: "Slurm accounting storage is disabled" });
 });

@@ -10,7 +10,10 @@ import { until } from "../../harness/wait.ts";
 
 function planWith(resources: Record<string, unknown>, slurm: Record<string, unknown> = {}) {
   const config = JSON.parse(
-    configOf({ command: ["/bin/true"], metadata: { launcher: "slurm", slurm, worker: { script: "/bin/true" } } }),
+    configOf({
+      command: ["/bin/true"],
+      metadata: { launcher: "slurm", slurm, worker: { script: "/bin/true" } },
+    }),
   );
   return planOf(JSON.stringify({ ...config, resources }));
 }
@@ -19,14 +22,21 @@ const batch = { name: "mosaic-1-1", comment: "c", logFile: "/l/50%.log", script:
 
 Deno.test("sbatch is asked for what the config says; what it leaves open is Slurm's", () => {
   const asked = sbatchOptions(
-    planWith({ cpus: 4, memory_mb: 2000, gpus: { requested: 2, mandatory: true } }, { time: 30, extra: ["--nice=5"] }),
+    planWith({ cpus: 4, memory_mb: 2000, gpus: { requested: 2, mandatory: true } }, {
+      time: 30,
+      extra: ["--nice=5"],
+    }),
     batch,
   );
   for (const one of ["--cpus-per-task=4", "--mem=2000M", "--gres=gpu:2", "--time=30", "--nice=5"]) {
     assert.ok(asked.includes(one), one);
   }
   assert.ok(asked.includes("--output=/l/50%%.log"));
-  assert.deepEqual([asked.at(-2), asked.at(-1)], ["--nice=5", "/s"], "what the user says comes last, and the script");
+  assert.deepEqual(
+    [asked.at(-2), asked.at(-1)],
+    ["--nice=5", "/s"],
+    "what the user says comes last, and the script",
+  );
 
   const open = sbatchOptions(planWith({ gpus: { requested: 0, mandatory: false } }), batch);
   assert.deepEqual(open.filter((one) => /cpus|mem|gres|null|undefined/.test(one)), []);
@@ -40,20 +50,32 @@ for (
       1,
       "rejected",
     ],
-    ["sbatch: error: Batch job submission failed: More processors requested than permitted", 1, "rejected"],
+    [
+      "sbatch: error: Batch job submission failed: More processors requested than permitted",
+      1,
+      "rejected",
+    ],
     [
       "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
       1,
       "not_taken",
     ],
-    ["sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", 1, "not_taken"],
+    [
+      "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+      1,
+      "not_taken",
+    ],
     ["sbatch: error: something new", 1, "not_taken"],
     [
       "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
       1,
       "no_answer",
     ],
-    ["sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", 1, "no_answer"],
+    [
+      "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+      1,
+      "no_answer",
+    ],
     ["", 137, "no_answer"],
   ] as const
 ) {
@@ -68,7 +90,12 @@ for (
       tool("squeue", "true");
       tool("sbatch", `cat ${directory}/said >&2; exit ${code}`);
       const launched = await new Slurm({ PATH: `${directory}:/usr/bin:/bin` }).launch({
-        ...{ name: "mosaic-1-1", comment: "", plan: planWith({ gpus: { requested: 0, mandatory: false } }), files },
+        ...{
+          name: "mosaic-1-1",
+          comment: "",
+          plan: planWith({ gpus: { requested: 0, mandatory: false } }),
+          files,
+        },
         ...{ attempt: 1, argv: ["true"], env: {} },
       });
       assert.equal(launched.t, t, JSON.stringify(launched));
@@ -89,13 +116,18 @@ Deno.test("a job's script ends the worker of a killed proxy, and only it", async
     const jobs = ([[worker!.pid, worker!.identity], [other!.pid, earlier]] as const).map(
       ([pid, identity], i) => {
         const file = `${directory}/worker-${i}.json`;
-        Deno.writeTextFileSync(file, `${JSON.stringify({ pid, identity, started_at: "", journal: "" })}\n`);
+        Deno.writeTextFileSync(
+          file,
+          `${JSON.stringify({ pid, identity, started_at: "", journal: "" })}\n`,
+        );
         const args = ["-c", batchScript(["/bin/sleep", "600"], { A: "b" }, file)];
         return new Deno.Command("/bin/sh", { args, stderr: "piped", stdin: "null" }).spawn();
       },
     );
     for (const job of jobs) {
-      await until(() => /sleep/.test(Deno.readTextFileSync(`/proc/${job.pid}/comm`)), { what: "the proxy" });
+      await until(() => /sleep/.test(Deno.readTextFileSync(`/proc/${job.pid}/comm`)), {
+        what: "the proxy",
+      });
       job.kill("SIGKILL");
     }
     const said = await Promise.all(jobs.map((job) => job.stderr.text()));

@@ -1,6 +1,7 @@
 /**
- * A sweep of 16 points with 3 seeds, with early stopping, under faults of its daemon, proxies, workers, optimizer and disk:
- * each trial is made once, with its own parameters; the decisions are those of the stored values; the winner is the best.
+ * A sweep of 16 points with 3 seeds, with early stopping, under faults of its daemon, proxies,
+ * workers, optimizer and disk: each trial is made once, with its own parameters; the decisions are
+ * those of the stored values; the winner is the best.
  */
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { messageOf, MosaicError } from "../../../src/base/errors.ts";
@@ -26,11 +27,15 @@ const STUCK_MS = 180_000;
 const LIVE = ["HANDSHAKE", "READY", "EXECUTING"];
 const RULE = stopOf("asha:min=1,max=9,reduction=3", {});
 
-/** Prints its score nine times, and then that it has ended. A killed one is repeated, and prints the same. */
+/**
+ * Prints its score nine times, and then that it has ended. A killed one is repeated, and prints the
+ * same.
+ */
 const LEARNER =
   'for step in 1 2 3 4 5 6 7 8 9; do echo "{\\"score\\": $1.$step$2, \\"step\\": $step}"; sleep 0.1; done; ' +
   'echo "$MOSAIC_TRIAL $1 $2" >> "$3"';
-const scoreOf = (quality: unknown, seed: unknown, step: number) => Number(`${quality}.${step}${seed}`);
+const scoreOf = (quality: unknown, seed: unknown, step: number) =>
+  Number(`${quality}.${step}${seed}`);
 
 interface Found {
   seed: number;
@@ -53,22 +58,41 @@ export async function runSweepSchedule(seed: number): Promise<Found> {
   const optimized = seed % 2 === 0;
   using stage = new Stage();
   const disk = stage.diskIfAllowed(`${stage.stateDir}/telemetry`, "64m");
-  const daemon = await TestDaemon.start({ args: ["--grace", "1", "--max-runs", "8"], stateDir: stage.stateDir });
+  const daemon = await TestDaemon.start({
+    args: ["--grace", "1", "--max-runs", "8"],
+    stateDir: stage.stateDir,
+  });
   const findings: string[] = [];
   let evidence = "";
   const ended = `${daemon.stateDir}/ended`;
   const optimizer = optimized ? new Optimizer(daemon, ended) : undefined;
   try {
-    if (optimizer === undefined) await daemon.client.unary(Mosaic.method.createSweep, { specJson: gridSpec(ended) });
-    else optimizer.start();
+    if (optimizer === undefined) {
+      await daemon.client.unary(Mosaic.method.createSweep, { specJson: gridSpec(ended) });
+    } else optimizer.start();
     for (let faults = random.int(6, 12); faults > 0; faults--) {
       await new Promise((resolve) => setTimeout(resolve, random.int(100, 1500)));
-      const kinds: Fault[] = ["kill-daemon", "restart-daemon", "stop-daemon", "kill-proxy", "kill-worker", "fill-disk"];
-      await inflict(random.pick(optimized ? [...kinds, "kill-optimizer"] : kinds), random, daemon, disk, optimizer);
+      const kinds: Fault[] = [
+        "kill-daemon",
+        "restart-daemon",
+        "stop-daemon",
+        "kill-proxy",
+        "kill-worker",
+        "fill-disk",
+      ];
+      await inflict(
+        random.pick(optimized ? [...kinds, "kill-optimizer"] : kinds),
+        random,
+        daemon,
+        disk,
+        optimizer,
+      );
     }
     const sweep = await untilEnded(daemon);
     await optimizer?.finished();
-    await until(() => processesOf(daemon.stateDir).every((p) => p.pid === daemon.pid), { what: "processes to be gone" })
+    await until(() => processesOf(daemon.stateDir).every((p) => p.pid === daemon.pid), {
+      what: "processes to be gone",
+    })
       .catch((error) => findings.push(messageOf(error)));
     await daemon.stop();
     using registry = closing(Registry.open(daemon.layout.registryDb));
@@ -110,7 +134,10 @@ function gridSpec(ended: string): string {
   }));
 }
 
-/** `mosaic sweep --optimizer` with an optimizer that chooses by the number of the trial, started again whenever it ends. */
+/**
+ * `mosaic sweep --optimizer` with an optimizer that chooses by the number of the trial, started
+ * again whenever it ends.
+ */
 class Optimizer {
   readonly #daemon: TestDaemon;
   readonly #ended: string;
@@ -146,7 +173,14 @@ class Optimizer {
 
   async #run(): Promise<void> {
     const [program, ...first] = PROGRAM;
-    const sweep = ["--name", NAME, "--metric", "score:max", "--budget", `${QUALITIES.length * SEEDS}runs`];
+    const sweep = [
+      "--name",
+      NAME,
+      "--metric",
+      "score:max",
+      "--budget",
+      `${QUALITIES.length * SEEDS}runs`,
+    ];
     const more = ["--max-parallel", "6", "--attempts", "30", "--backoff", "0.1"];
     const command = ["--", "/bin/sh", "-c", LEARNER, "learner", "{k}", "{seed}", this.#ended];
     while (!this.#closed) {
@@ -165,8 +199,13 @@ class Optimizer {
         left = lines.pop()!;
         for (const message of lines.map((line) => JSON.parse(line))) {
           if (message.type !== "ask") continue;
-          const parameters = { k: QUALITIES[message.trial % QUALITIES.length], seed: seedOf(message.trial) };
-          await writer.write(new TextEncoder().encode(`${JSON.stringify({ parameters })}\n`)).catch(() => {});
+          const parameters = {
+            k: QUALITIES[message.trial % QUALITIES.length],
+            seed: seedOf(message.trial),
+          };
+          await writer.write(new TextEncoder().encode(`${JSON.stringify({ parameters })}\n`)).catch(
+            () => {},
+          );
         }
       }
       const { code } = await child.status;
@@ -185,7 +224,8 @@ async function inflict(
   disk: SmallDisk | undefined,
   optimizer: Optimizer | undefined,
 ): Promise<void> {
-  const pause = (low: number, high: number) => new Promise((resolve) => setTimeout(resolve, random.int(low, high)));
+  const pause = (low: number, high: number) =>
+    new Promise((resolve) => setTimeout(resolve, random.int(low, high)));
   switch (fault) {
     case "kill-daemon":
       await daemon.kill9();
@@ -224,17 +264,27 @@ async function untilEnded(daemon: TestDaemon): Promise<SweepJson> {
   let last: SweepJson | undefined;
   return await until(async () => {
     try {
-      const { json } = await daemon.client.unary(Mosaic.method.getSweep, { sweep: NAME, trials: 1000 });
+      const { json } = await daemon.client.unary(Mosaic.method.getSweep, {
+        sweep: NAME,
+        trials: 1000,
+      });
       last = JSON.parse(json) as SweepJson;
       const { state, made } = last;
       return state === "finished" && made === QUALITIES.length * SEEDS ? last : undefined;
     } catch (error) {
-      if (error instanceof MosaicError && ["unavailable", "not_found", "deadline_exceeded"].includes(error.code)) {
+      if (
+        error instanceof MosaicError &&
+        ["unavailable", "not_found", "deadline_exceeded"].includes(error.code)
+      ) {
         return undefined;
       }
       throw error;
     }
-  }, { what: "the sweep to end", timeoutMs: STUCK_MS, state: () => JSON.stringify({ ...last, detail: undefined }) });
+  }, {
+    what: "the sweep to end",
+    timeoutMs: STUCK_MS,
+    state: () => JSON.stringify({ ...last, detail: undefined }),
+  });
 }
 
 /** @param ended a line of each trial that has come to its end: trial, k, seed */
@@ -246,20 +296,32 @@ function checkTrials(sweep: SweepJson, ended: string, optimized: boolean): strin
     findings.push(`${trials.length} trials with ${runs.size} runs`);
   }
   for (const { trial, parameters: { k, seed } } of trials) {
-    if (Number(k) === QUALITIES[trial % QUALITIES.length] && Number(seed) === seedOf(trial)) continue;
+    if (Number(k) === QUALITIES[trial % QUALITIES.length] && Number(seed) === seedOf(trial)) {
+      continue;
+    }
     findings.push(`trial ${trial} has k=${k} seed=${seed}`);
   }
   const lines = ended.trim().split("\n");
   for (const { trial, state, parameters: { k, seed } } of trials) {
     const found = lines.filter((line) => line === `${trial} ${k} ${seed}`).length;
-    if (state === "terminated" && found < 1) findings.push(`trial ${trial} is ${state}, and its program has not ended`);
-    if (state !== "terminated" && (optimized || state !== "pruned")) findings.push(`trial ${trial} is ${state}`);
+    if (state === "terminated" && found < 1) {
+      findings.push(`trial ${trial} is ${state}, and its program has not ended`);
+    }
+    if (state !== "terminated" && (optimized || state !== "pruned")) {
+      findings.push(`trial ${trial} is ${state}`);
+    }
   }
-  const known = new Set(trials.map(({ trial, parameters: { k, seed } }) => `${trial} ${k} ${seed}`));
-  for (const line of lines) if (!known.has(line)) findings.push(`a program that is no trial has ended: ${line}`);
+  const known = new Set(
+    trials.map(({ trial, parameters: { k, seed } }) => `${trial} ${k} ${seed}`),
+  );
+  for (const line of lines) {
+    if (!known.has(line)) findings.push(`a program that is no trial has ended: ${line}`);
+  }
   const best = Math.max(...QUALITIES);
   const { winner } = sweep.detail!;
-  if (Number(winner?.parameters.k) !== best) findings.push(`the winner is ${JSON.stringify(winner)}`);
+  if (Number(winner?.parameters.k) !== best) {
+    findings.push(`the winner is ${JSON.stringify(winner)}`);
+  }
   return findings;
 }
 
@@ -272,7 +334,9 @@ function checkDecisions(sweep: SweepJson, reports: readonly SweepReport[]): stri
     const { trial, rung } = report;
     const { k, seed } = trials.get(trial)!.parameters;
     const value = scoreOf(k, seed, rungsOf(RULE, trial)[rung - 1]!);
-    if (report.value !== value) findings.push(`trial ${trial} has ${report.value} at rung ${rung}, not ${value}`);
+    if (report.value !== value) {
+      findings.push(`trial ${trial} has ${report.value} at rung ${rung}, not ${value}`);
+    }
     const again = decide(RULE, "max", reports.slice(0, i), report, pointOf);
     if (again.stops !== stops || again.reason !== reason || holds) {
       findings.push(`decision ${i} is "${reason}", and again "${again.reason}"`);
@@ -284,7 +348,9 @@ function checkDecisions(sweep: SweepJson, reports: readonly SweepReport[]): stri
   for (const { trial, state } of trials.values()) {
     const own = reports.filter((one) => one.trial === trial);
     const stopped = own.at(-1)?.stops === true;
-    if (!stopped && state !== "terminated") findings.push(`trial ${trial} is ${state}, and nothing has stopped it`);
+    if (!stopped && state !== "terminated") {
+      findings.push(`trial ${trial} is ${state}, and nothing has stopped it`);
+    }
     if (!stopped && own.length !== rungsOf(RULE, trial).length) {
       findings.push(`trial ${trial} has come to its end with ${own.length} decisions`);
     }

@@ -40,8 +40,17 @@ Deno.test("messages of a daemon: by rules, one for all of an hour, also after a 
             secret_env: "MOSAIC_TEST_BOT",
           },
           {
-            ...{ name: "mail", digest: "off", where: "tags=paper and metric.loss<0.5", secret_file: password },
-            mail: { from: "m@lab.example", to: "ann@lab.example", smtp: `smtp://mosaic@127.0.0.1:${smtp.port}` },
+            ...{
+              name: "mail",
+              digest: "off",
+              where: "tags=paper and metric.loss<0.5",
+              secret_file: password,
+            },
+            mail: {
+              from: "m@lab.example",
+              to: "ann@lab.example",
+              smtp: `smtp://mosaic@127.0.0.1:${smtp.port}`,
+            },
           },
           {
             name: "nobody",
@@ -59,7 +68,10 @@ Deno.test("messages of a daemon: by rules, one for all of an hour, also after a 
   };
   try {
     write("1h");
-    await using daemon = await TestDaemon.start({ args: ["--notify", file], env: { MOSAIC_TEST_BOT: SECRET } });
+    await using daemon = await TestDaemon.start({
+      args: ["--notify", file],
+      env: { MOSAIC_TEST_BOT: SECRET },
+    });
     const paper = { metadata: { tags: ["paper"] } };
     const runs = [
       await submit(daemon, configOf({ name: "low", command: worker(1, 3), ...paper })),
@@ -87,19 +99,33 @@ Deno.test("messages of a daemon: by rules, one for all of an hour, also after a 
     const [{ path, form }] = chat as [{ path: string; form: FormData }];
     assert.equal(path, `/bot${SECRET}/sendPhoto`);
     const caption = (form.get("caption") as string).replaceAll("\r\n", "\n");
-    assert.equal(caption, "3 failed:\n3 × failed: exit_code_3 (low, high, other)\nhttps://mosaic.lab/");
+    assert.equal(
+      caption,
+      "3 failed:\n3 × failed: exit_code_3 (low, high, other)\nhttps://mosaic.lab/",
+    );
     const picture = await (form.get("photo") as File).bytes();
-    assert.deepEqual(picture.slice(0, 8), Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a));
+    assert.deepEqual(
+      picture.slice(0, 8),
+      Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a),
+    );
     assert.equal(chat.length, 1);
 
     const tested = await runVerb(daemon, ["notify", "test", "-o", "json"]);
     const results: { receiver: string; error: string | null }[] = JSON.parse(tested.out);
-    assert.deepEqual([tested.code, results.map(({ receiver }) => receiver)], [1, ["phone", "mail", "nobody"]]);
+    assert.deepEqual([tested.code, results.map(({ receiver }) => receiver)], [1, [
+      "phone",
+      "mail",
+      "nobody",
+    ]]);
     assert.deepEqual([results[0]!.error, results[1]!.error], [null, null]);
     assert.ok(results[2]!.error);
     assert.equal((await runVerb(daemon, ["notify", "test", "mail"])).code, 0);
     const unknown = await runVerb(daemon, ["notify", "test", "mial"]);
-    assert.deepEqual([unknown.code, /Did you mean "?mail/.test(unknown.err)], [4, true], unknown.err);
+    assert.deepEqual(
+      [unknown.code, /Did you mean "?mail/.test(unknown.err)],
+      [4, true],
+      unknown.err,
+    );
     const said = daemon.output() + (readTextIfThere(daemon.layout.daemonLog) ?? "") +
       readTextIfThere(daemon.layout.webhooksFile);
     for (const secret of [SECRET, "letter-box"]) assert.ok(!said.includes(secret), said);
@@ -148,11 +174,16 @@ Deno.test("messages: a sweep of forty trials that fail is one message, and none 
 
     const counts = new Counts(["refused"]);
     registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZ00", "failed", {});
-    const own = { of: (url: string) => Promise.resolve(url === digest.url ? "127.0.0.1:8055" : undefined) };
+    const own = {
+      of: (url: string) => Promise.resolve(url === digest.url ? "127.0.0.1:8055" : undefined),
+    };
     const refusing = new Webhooks({ ...options, digests: [digest], own, counts });
-    await until(() => counts.entries().some(([result, count]) => result === "refused" && count > 0), {
-      what: "the refusal",
-    });
+    await until(
+      () => counts.entries().some(([result, count]) => result === "refused" && count > 0),
+      {
+        what: "the refusal",
+      },
+    );
     await refusing.close();
     assert.deepEqual(sent, [40]);
   } finally {

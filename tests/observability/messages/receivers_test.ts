@@ -1,4 +1,7 @@
-/** The file of --notify, what a message says, and what each service is sent: its own documented form, as it was recorded. */
+/**
+ * The file of --notify, what a message says, and what each service is sent: its own documented
+ * form, as it was recorded.
+ */
 import assert from "node:assert/strict";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { curvePicture } from "../../../src/observability/messages/curve_picture.ts";
@@ -14,13 +17,24 @@ const read = (from: { file: string } | { variable: string }) => {
   if (secret === undefined) throw new Error("no such file");
   return secret;
 };
-const parsed = (...receivers: unknown[]) => receiversOf(JSON.stringify({ receivers }), read).receivers;
+const parsed = (...receivers: unknown[]) =>
+  receiversOf(JSON.stringify({ receivers }), read).receivers;
 
 Deno.test("receivers: secrets come from files and variables, a digest takes a minute unless said otherwise", () => {
   const [phone, topic, mail] = parsed(
     { telegram: { chat: -1001 }, secret_file: "/s/bot", where: "tag=paper", owner: "ann" },
-    { name: "lab", ntfy: "https://ntfy.sh/runs", secret_env: "MOSAIC_TOPIC", events: ["alert"], digest: "1h" },
-    { mail: { from: "m@lab", to: "ann@lab", smtp: "smtps://m%40lab@mail.lab" }, digest: "off", picture: "loss" },
+    {
+      name: "lab",
+      ntfy: "https://ntfy.sh/runs",
+      secret_env: "MOSAIC_TOPIC",
+      events: ["alert"],
+      digest: "1h",
+    },
+    {
+      mail: { from: "m@lab", to: "ann@lab", smtp: "smtps://m%40lab@mail.lab" },
+      digest: "off",
+      picture: "loss",
+    },
   );
   assert.deepEqual(phone, {
     name: "telegram",
@@ -32,7 +46,9 @@ Deno.test("receivers: secrets come from files and variables, a digest takes a mi
     digestMs: 60_000,
     picture: "",
   });
-  assert.deepEqual([topic!.name, topic!.secret, topic!.kinds, topic!.digestMs], ["lab", "tk_x", ["alert"], 3_600_000]);
+  assert.deepEqual([topic!.name, topic!.secret, topic!.kinds, topic!.digestMs], ["lab", "tk_x", [
+    "alert",
+  ], 3_600_000]);
   assert.deepEqual([mail!.service, mail!.digestMs, mail!.picture], [
     { type: "smtp", url: "smtps://mail.lab:465", user: "m@lab", from: "m@lab", to: ["ann@lab"] },
     0,
@@ -45,16 +61,31 @@ Deno.test("receivers: what is wrong is named, with its field", () => {
   const table: [unknown, RegExp][] = [
     [{}, /^receivers\.0 names no service: give one of slack, /],
     [{ ...slack, ntfy: "https://ntfy.sh/x" }, /^receivers\.0 names slack and ntfy/],
-    [{ slack: "https://hooks.slack.com/services/T/B/x" }, /^receivers\.0\.slack has a secret in its URL/],
+    [
+      { slack: "https://hooks.slack.com/services/T/B/x" },
+      /^receivers\.0\.slack has a secret in its URL/,
+    ],
     [{ telegram: { chat: "1" } }, /^receivers\.0 has no secret/],
     [{ ...slack, secret_file: "/s/none" }, /^receivers\.0\.secret_file \/s\/none: no such file/],
     [{ ...slack, secret_env: "MOSAIC_TOPIC" }, /both secret_file and secret_env/],
-    [{ ...slack, digest: "soon" }, /^receivers\.0\.digest must be off or a duration .*, not "soon"/],
+    [
+      { ...slack, digest: "soon" },
+      /^receivers\.0\.digest must be off or a duration .*, not "soon"/,
+    ],
     [{ ...slack, events: ["ended"] }, /^receivers\.0\.events\.0 must be one of .*not "ended"/],
-    [{ slack: "https://hooks.slack.com/services/T/B/x", wehn: "x" }, /^receivers\.0 has an unknown field: wehn$/],
-    [{ slack: ["https://hooks.slack.com/services/T/B/x"] }, /^receivers\.0\.slack must be an http or https URL/],
+    [
+      { slack: "https://hooks.slack.com/services/T/B/x", wehn: "x" },
+      /^receivers\.0 has an unknown field: wehn$/,
+    ],
+    [
+      { slack: ["https://hooks.slack.com/services/T/B/x"] },
+      /^receivers\.0\.slack must be an http or https URL/,
+    ],
     [{ mail: { from: "a@b", to: "c@d" } }, /^receivers\.0\.mail needs one of smtp and sendmail/],
-    [{ mail: { from: "a@b", to: "c@d", smtp: "smtp://u:pw@h" } }, /^receivers\.0\.mail\.smtp has a password in it/],
+    [
+      { mail: { from: "a@b", to: "c@d", smtp: "smtp://u:pw@h" } },
+      /^receivers\.0\.mail\.smtp has a password in it/,
+    ],
   ];
   for (const [receiver, message] of table) {
     assert.throws(
@@ -62,7 +93,10 @@ Deno.test("receivers: what is wrong is named, with its field", () => {
       (error) => {
         assert.ok(error instanceof MosaicError && error.code === "invalid_argument");
         assert.match(error.message, message);
-        assert.ok(!error.message.includes("T/B/x") && !error.message.includes(":pw@"), error.message);
+        assert.ok(
+          !error.message.includes("T/B/x") && !error.message.includes(":pw@"),
+          error.message,
+        );
         return true;
       },
     );
@@ -84,7 +118,13 @@ Deno.test("receivers: the daemon's permissions are their hosts, secrets' files a
     ],
   };
   assert.deepEqual(notifyGrants(JSON.stringify(file)), {
-    net: ["hooks.slack.com:443", "api.telegram.org:443", "mail.lab:587", "mail.lab:2465", "chat.lab:8080"],
+    net: [
+      "hooks.slack.com:443",
+      "api.telegram.org:443",
+      "mail.lab:587",
+      "mail.lab:2465",
+      "chat.lab:8080",
+    ],
     read: ["/s/slack"],
     env: ["BOT"],
   });
@@ -93,16 +133,28 @@ Deno.test("receivers: the daemon's permissions are their hosts, secrets' files a
 });
 
 const event = (i: number, kind: string, data: unknown = {}): EventRow => ({
-  ...{ seq: i, at: i, runId: `R${i}`, runName: `lr-${i}`, kind, attempt: 1, dataJson: JSON.stringify(data) },
+  ...{
+    seq: i,
+    at: i,
+    runId: `R${i}`,
+    runName: `lr-${i}`,
+    kind,
+    attempt: 1,
+    dataJson: JSON.stringify(data),
+  },
 });
 
 Deno.test("messages: one event is told with its hint, result and link; forty trials are one line each way", () => {
   const facts = { tags: ["sweep:lr"], hint: "Use a smaller batch.", result: "12m, reward 480" };
-  assert.deepEqual(noticeOf([event(1, "failed", { reason: "oom_gpu" })], "https://m.lab", () => facts), {
-    title: "lr-1 failed",
-    text: "lr-1 failed: oom_gpu (run R1)\nUse a smaller batch.\n12m, reward 480\nhttps://m.lab/runs/R1",
-    urgent: true,
-  });
+  assert.deepEqual(
+    noticeOf([event(1, "failed", { reason: "oom_gpu" })], "https://m.lab", () => facts),
+    {
+      title: "lr-1 failed",
+      text:
+        "lr-1 failed: oom_gpu (run R1)\nUse a smaller batch.\n12m, reward 480\nhttps://m.lab/runs/R1",
+      urgent: true,
+    },
+  );
   const events = Array.from(
     { length: 40 },
     (_, i) => event(i, i < 38 ? "failed" : "completed", { reason: "exit_code_1" }),
@@ -116,7 +168,10 @@ Deno.test("messages: one event is told with its hint, result and link; forty tri
     "1 × sweep lr: completed: exit_code_1 (lr-38)",
     "1 × sweep lr: completed (lr-39)",
   ]);
-  const long = Array.from({ length: 40 }, (_, i) => event(i, "failed", { reason: `r${i}`.repeat(200) }));
+  const long = Array.from(
+    { length: 40 },
+    (_, i) => event(i, "failed", { reason: `r${i}`.repeat(200) }),
+  );
   const cut = noticeOf(long, "https://m.lab", () => undefined).text;
   assert.ok(cut.length <= 1000 && cut.endsWith("\nhttps://m.lab/"), cut);
 });
@@ -128,12 +183,22 @@ interface Request {
 }
 
 /** A service that records requests. */
-async function recorded(answer: () => Response, act: (url: string) => Promise<void>): Promise<Request[]> {
+async function recorded(
+  answer: () => Response,
+  act: (url: string) => Promise<void>,
+): Promise<Request[]> {
   const got: Request[] = [];
-  await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    got.push({ path: new URL(request.url).pathname, headers: request.headers, body: await request.bytes() });
-    return answer();
-  });
+  await using server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    async (request) => {
+      got.push({
+        path: new URL(request.url).pathname,
+        headers: request.headers,
+        body: await request.bytes(),
+      });
+      return answer();
+    },
+  );
   await act(`http://127.0.0.1:${server.addr.port}`);
   return got;
 }
@@ -142,7 +207,9 @@ const NOTICE = { title: "Übung failed", text: "Übung failed: <b>\n@everyone", 
 const PICTURE = curvePicture("loss", [{ name: "a", points: [{ x: 0, y: 1 }, { x: 1, y: 0 }] }])!;
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 const fields = async ({ headers, body }: Request) =>
-  await new Response(new Uint8Array(body), { headers: { "content-type": headers.get("content-type")! } }).formData();
+  await new Response(new Uint8Array(body), {
+    headers: { "content-type": headers.get("content-type")! },
+  }).formData();
 
 Deno.test("services: each gets its own form, with the picture where it takes one", async () => {
   const got = await recorded(() => new Response("ok"), async (url) => {
@@ -165,11 +232,17 @@ Deno.test("services: each gets its own form, with the picture where it takes one
     );
     for (const receiver of receivers) {
       for (const picture of [undefined, PICTURE]) {
-        assert.equal(await sendMessage(receiver, NOTICE, picture, AbortSignal.timeout(10_000)), undefined);
+        assert.equal(
+          await sendMessage(receiver, NOTICE, picture, AbortSignal.timeout(10_000)),
+          undefined,
+        );
       }
     }
   });
-  const [telegram, photo, discord, attached, ntfy, shown, slack, , other, , plain] = got as [Request, ...Request[]];
+  const [telegram, photo, discord, attached, ntfy, shown, slack, , other, , plain] = got as [
+    Request,
+    ...Request[],
+  ];
   // https://core.telegram.org/bots/api#sendmessage and #sendphoto
   assert.equal(telegram.path, "/bot123:AbC/sendMessage");
   assert.deepEqual(JSON.parse(text(telegram.body)), {
@@ -190,11 +263,19 @@ Deno.test("services: each gets its own form, with the picture where it takes one
   assert.deepEqual(await (attachedForm.get("files[0]") as File).bytes(), PICTURE);
   // https://docs.ntfy.sh/publish: headers in RFC 2047, the picture as the body
   const encoded = (value: string) => `=?UTF-8?B?${new TextEncoder().encode(value).toBase64()}?=`;
-  assert.deepEqual([ntfy!.headers.get("title"), ntfy!.headers.get("authorization"), text(ntfy!.body)], [
+  assert.deepEqual([
+    ntfy!.headers.get("title"),
+    ntfy!.headers.get("authorization"),
+    text(ntfy!.body),
+  ], [
     ...[encoded(NOTICE.title), "Bearer tk_x", NOTICE.text],
   ]);
   assert.deepEqual(shown!.body, PICTURE);
-  assert.deepEqual([shown!.headers.get("filename"), shown!.headers.get("message"), shown!.headers.get("priority")], [
+  assert.deepEqual([
+    shown!.headers.get("filename"),
+    shown!.headers.get("message"),
+    shown!.headers.get("priority"),
+  ], [
     ...["curve.png", encoded(NOTICE.text.replace("\n", "\\n")), "high"],
   ]);
   assert.deepEqual(JSON.parse(text(slack!.body)), { text: "Übung failed: &lt;b&gt;\n@everyone" });
@@ -214,18 +295,29 @@ Deno.test("services: each gets its own form, with the picture where it takes one
 Deno.test("services: a refusal is told with the service's words, and never with the secret", async () => {
   // A port on which nobody listens.
   let closed = 0;
-  await recorded(() => new Response(), (url) => Promise.resolve(void (closed = Number(new URL(url).port))));
-  const [bot] = parsed({ telegram: { chat: "1", api: `http://127.0.0.1:${closed}` }, secret_file: "/s/bot" });
+  await recorded(
+    () => new Response(),
+    (url) => Promise.resolve(void (closed = Number(new URL(url).port))),
+  );
+  const [bot] = parsed({
+    telegram: { chat: "1", api: `http://127.0.0.1:${closed}` },
+    secret_file: "/s/bot",
+  });
   await assert.rejects(
     sendMessage(bot!, NOTICE, undefined, AbortSignal.timeout(10_000)),
-    (error: Error) => !error.message.includes("123:AbC") && error.message.includes(`127.0.0.1:${closed}/bot••••••••`),
+    (error: Error) =>
+      !error.message.includes("123:AbC") &&
+      error.message.includes(`127.0.0.1:${closed}/bot••••••••`),
   );
-  await recorded(() => new Response('{"description":"chat not found for 123:AbC"}', { status: 400 }), async (api) => {
-    const [bot] = parsed({ telegram: { chat: "1", api }, secret_file: "/s/bot" });
-    const refusal = await sendMessage(bot!, NOTICE, undefined, AbortSignal.timeout(10_000));
-    assert.deepEqual(refusal, {
-      why: 'HTTP 400: {"description":"chat not found for ••••••••"}',
-      final: true,
-    });
-  });
+  await recorded(
+    () => new Response('{"description":"chat not found for 123:AbC"}', { status: 400 }),
+    async (api) => {
+      const [bot] = parsed({ telegram: { chat: "1", api }, secret_file: "/s/bot" });
+      const refusal = await sendMessage(bot!, NOTICE, undefined, AbortSignal.timeout(10_000));
+      assert.deepEqual(refusal, {
+        why: 'HTTP 400: {"description":"chat not found for ••••••••"}',
+        final: true,
+      });
+    },
+  );
 });

@@ -22,35 +22,54 @@ Deno.test("messages: the form by the service's address, or by the fragment", () 
 
 Deno.test("messages: a name calls nobody and ends no markup", () => {
   const event = {
-    ...{ seq: 1, at: 0, runId: "R", runName: "<!channel> @everyone\n&", kind: "alert" as const, attempt: 2 },
+    ...{
+      seq: 1,
+      at: 0,
+      runId: "R",
+      runName: "<!channel> @everyone\n&",
+      kind: "alert" as const,
+      attempt: 2,
+    },
     dataJson: '{"alert":"low","what":"loss is NaN"}',
   };
   const text = "<!channel> @everyone & alert: low: loss is NaN (attempt 2, run R)";
   assert.deepEqual(JSON.parse(messageIn("slack", event).body), {
     text: text.replace("&", "&amp;").replace("<!channel>", "&lt;!channel&gt;"),
   });
-  assert.deepEqual(JSON.parse(messageIn("discord", event).body), { content: text, allowed_mentions: { parse: [] } });
-  assert.equal(JSON.parse(messageIn("teams", event).body).attachments[0].content.body[0].text, text);
+  assert.deepEqual(JSON.parse(messageIn("discord", event).body), {
+    content: text,
+    allowed_mentions: { parse: [] },
+  });
+  assert.equal(
+    JSON.parse(messageIn("teams", event).body).attachments[0].content.body[0].text,
+    text,
+  );
   assert.equal(messageIn("ntfy", event).body, text);
   assert.equal(messageIn("ntfy", event).headers.priority, "high");
 });
 
 Deno.test("messages: a daemon tells a chat of the end of a run, and of nothing else", async () => {
   const got: { url: string; type: string | null; body: string; signature: string | null }[] = [];
-  const receiver = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    const { url, headers } = request;
-    got.push({
-      url,
-      type: headers.get("content-type"),
-      body: await request.text(),
-      signature: headers.get("webhook-signature"),
-    });
-    return new Response("ok");
-  });
+  const receiver = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    async (request) => {
+      const { url, headers } = request;
+      got.push({
+        url,
+        type: headers.get("content-type"),
+        body: await request.text(),
+        signature: headers.get("webhook-signature"),
+      });
+      return new Response("ok");
+    },
+  );
   try {
     const chat = `http://127.0.0.1:${receiver.addr.port}/hook#slack`;
     await using daemon = await TestDaemon.start({ args: ["--webhook", chat] });
-    const run = await submit(daemon, configOf({ name: "cart", command: ["/bin/sh", "-c", "exit 3"] }));
+    const run = await submit(
+      daemon,
+      configOf({ name: "cart", command: ["/bin/sh", "-c", "exit 3"] }),
+    );
     await untilState(daemon, run, "FAULTED");
     await until(() => got.length > 0, { what: "the message" });
     const again = await submit(daemon, configOf({ name: "good", command: ["/bin/true"] }));

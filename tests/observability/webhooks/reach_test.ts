@@ -28,22 +28,30 @@ Deno.test("a webhook out of reach: the field, the host or file, and the flags", 
     `${host} | Start the daemon by "deno run" with --allow-net=h.example:80`,
   );
   const both = said("http://h.example", "/k") ?? "";
-  assert.ok(both.startsWith(`${host}; metadata.webhook.secret_file: this daemon may not read /k | `), both);
+  assert.ok(
+    both.startsWith(`${host}; metadata.webhook.secret_file: this daemon may not read /k | `),
+    both,
+  );
   assert.ok(both.endsWith(" --allow-net=h.example:80 --allow-read=/k"), both);
 });
 
 Deno.test("a daemon under its plan refuses a run whose webhook it cannot reach; one that was allowed to delivers", async () => {
   const got: string[] = [];
-  const receiver = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    got.push(JSON.parse(await request.text()).type);
-    return new Response();
-  });
+  const receiver = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    async (request) => {
+      got.push(JSON.parse(await request.text()).type);
+      return new Response();
+    },
+  );
   const host = `127.0.0.1:${receiver.addr.port}`;
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
   const args = ["--listen", "127.0.0.1:0", "--http", "none"];
   const start = async (allow: string) => {
     const env = (name: string) => name === "MOSAIC_ALLOW" ? allow : Deno.env.get(name);
-    const flags = flagsOf(await planFor("daemon", [...args, "--state-dir", stateDir], { ...realWorld(), env }));
+    const flags = flagsOf(
+      await planFor("daemon", [...args, "--state-dir", stateDir], { ...realWorld(), env }),
+    );
     const program = [Deno.execPath(), "run", "--no-check", "--no-prompt", ...flags, MAIN];
     return await TestDaemon.start({ stateDir, args, program, env: { MOSAIC_ALLOW: allow } });
   };
@@ -53,12 +61,17 @@ Deno.test("a daemon under its plan refuses a run whose webhook it cannot reach; 
       await using daemon = await start("");
       await assert.rejects(
         submit(daemon, config),
-        (error) => error instanceof MosaicError && error.code === "permission_denied" && error.message.includes(host),
+        (error) =>
+          error instanceof MosaicError && error.code === "permission_denied" &&
+          error.message.includes(host),
       );
     }
     await using daemon = await start(`--allow-net=${host}`);
     await untilState(daemon, await submit(daemon, config), "TERMINATED");
-    await until(() => got.includes("run.completed"), { what: "the webhook to be called", state: () => got });
+    await until(() => got.includes("run.completed"), {
+      what: "the webhook to be called",
+      state: () => got,
+    });
   } finally {
     await receiver.shutdown();
     await Deno.remove(stateDir, { recursive: true });

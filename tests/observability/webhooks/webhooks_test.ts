@@ -21,12 +21,20 @@ interface Delivery {
 function receiver(answer: (delivery: Delivery) => number) {
   const got: Delivery[] = [];
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    const delivery = { path: new URL(request.url).pathname, headers: request.headers, body: await request.text() };
+    const delivery = {
+      path: new URL(request.url).pathname,
+      headers: request.headers,
+      body: await request.text(),
+    };
     const status = answer(delivery);
     if (status === 200) got.push(delivery);
     return new Response(null, { status });
   });
-  return { got, url: (path: string) => `http://127.0.0.1:${server.addr.port}${path}`, stop: () => server.shutdown() };
+  return {
+    got,
+    url: (path: string) => `http://127.0.0.1:${server.addr.port}${path}`,
+    stop: () => server.shutdown(),
+  };
 }
 
 function insertRun(registry: Registry, runId: string): void {
@@ -34,7 +42,9 @@ function insertRun(registry: Registry, runId: string): void {
 }
 
 /** In the order of their first arrival: a delivery that a stop cut off is repeated. */
-const seqs = (deliveries: Delivery[]) => [...new Set(deliveries.map((d) => JSON.parse(d.body).data.seq))];
+const seqs = (
+  deliveries: Delivery[],
+) => [...new Set(deliveries.map((d) => JSON.parse(d.body).data.seq))];
 
 Deno.test("webhooks: every event in order, signed, through failures and a restart", async () => {
   const directory = Deno.makeTempDirSync();
@@ -64,7 +74,10 @@ Deno.test("webhooks: every event in order, signed, through failures and a restar
       what: "events of the time between to arrive",
     });
     await second.close();
-    assert.deepEqual(seqs(server.got), Array.from({ length: registry.eventHead() }, (_, i) => i + 1));
+    assert.deepEqual(
+      seqs(server.got),
+      Array.from({ length: registry.eventHead() }, (_, i) => i + 1),
+    );
     for (const { headers, body } of server.got) {
       const key = Uint8Array.from(atob(secret.slice("whsec_".length)), (c) => c.charCodeAt(0));
       const text = `${headers.get("webhook-id")}.${headers.get("webhook-timestamp")}.${body}`;
@@ -105,10 +118,16 @@ Deno.test("webhooks: cursors that cannot be read keep nothing from starting, and
   });
   try {
     assert.match(errors.join(""), /webhook cursors cannot be read/);
-    assert.ok([...Deno.readDirSync(directory)].some(({ name }) => name.startsWith("webhooks.json.damaged-")));
+    assert.ok(
+      [...Deno.readDirSync(directory)].some(({ name }) =>
+        name.startsWith("webhooks.json.damaged-")
+      ),
+    );
     throwing = 6;
     insertRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ1");
-    await until(() => seqs(server.got).length >= registry.eventHead(), { what: "the events to arrive" });
+    await until(() => seqs(server.got).length >= registry.eventHead(), {
+      what: "the events to arrive",
+    });
     assert.match(errors.join(""), /a side service failed and is started again/);
   } finally {
     await webhooks.close();
@@ -142,7 +161,9 @@ Deno.test("webhooks: a run's own URL gets that run's events; a refused event hol
       registry.apply(`01HZZZZZZZZZZZZZZZZZZZZZZ${n}`, { type: "spawned" });
     }
     registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "completed", { steps: 3 });
-    await until(() => server.got.some((d) => JSON.parse(d.body).type === "run.completed"), { what: "the last event" });
+    await until(() => server.got.some((d) => JSON.parse(d.body).type === "run.completed"), {
+      what: "the last event",
+    });
     await until(() => warnings.length > 0, { what: "the refused events to be told" });
     assert.ok(server.got.every((d) => d.path === "/one"));
     const expected = registry.eventsSince(0, { runId: "01HZZZZZZZZZZZZZZZZZZZZZZ1", limit: 100 })
@@ -170,9 +191,11 @@ Deno.test("webhooks: a run's own URL is let go of when the run is over, and gets
     stateFile,
     secret: newSecret(),
     targetOfRun: () =>
-      !configured
-        ? undefined
-        : ({ url: server.url("/own"), events: ["queued", "completed", "failed", "deleted"], secretFile: null }),
+      !configured ? undefined : ({
+        url: server.url("/own"),
+        events: ["queued", "completed", "failed", "deleted"],
+        secretFile: null,
+      }),
     firstRetryMs: 1,
   });
   const types = () => server.got.map((d) => JSON.parse(d.body).type);
@@ -182,18 +205,43 @@ Deno.test("webhooks: a run's own URL is let go of when the run is over, and gets
     registry.apply(run, { type: "spawned" });
     registry.apply(run, { type: "exited_ok" }, {}, () => ({ kind: "completed", data: {} }));
     await until(() => types().length === 2, { what: "the end to arrive", state: types });
-    await until(() => !(readTextIfThere(stateFile) ?? run).includes(run), { what: "the run to be let go of" });
-    registry.apply(run, { type: "retry", reason: "by hand" }, {}, () => ({ kind: "queued", data: {} }));
+    await until(() => !(readTextIfThere(stateFile) ?? run).includes(run), {
+      what: "the run to be let go of",
+    });
+    registry.apply(
+      run,
+      { type: "retry", reason: "by hand" },
+      {},
+      () => ({ kind: "queued", data: {} }),
+    );
     registry.apply(run, { type: "spawned" });
-    registry.apply(run, { type: "failed", reason: "exit_code_3" }, {}, () => ({ kind: "failed", data: {} }));
+    registry.apply(
+      run,
+      { type: "failed", reason: "exit_code_3" },
+      {},
+      () => ({ kind: "failed", data: {} }),
+    );
     await until(() => types().length === 4, { what: "the second end to arrive", state: types });
-    await until(() => !(readTextIfThere(stateFile) ?? run).includes(run), { what: "the run to be let go of again" });
+    await until(() => !(readTextIfThere(stateFile) ?? run).includes(run), {
+      what: "the run to be let go of again",
+    });
     webhooks.runWillGo(run);
     configured = false;
     registry.delete(run);
-    await until(() => types().length === 5, { what: "the last word of the run to arrive", state: types });
-    assert.deepEqual(types(), ["run.queued", "run.completed", "run.queued", "run.failed", "run.deleted"]);
-    await until(() => !(readTextIfThere(stateFile) ?? run).includes(run), { what: "the run to be forgotten" });
+    await until(() => types().length === 5, {
+      what: "the last word of the run to arrive",
+      state: types,
+    });
+    assert.deepEqual(types(), [
+      "run.queued",
+      "run.completed",
+      "run.queued",
+      "run.failed",
+      "run.deleted",
+    ]);
+    await until(() => !(readTextIfThere(stateFile) ?? run).includes(run), {
+      what: "the run to be forgotten",
+    });
   } finally {
     await webhooks.close();
     registry.close();
@@ -226,7 +274,10 @@ Deno.test("webhooks: an event that cannot be encoded is counted, named and skipp
     deep: JSON.parse("[".repeat(5000) + "]".repeat(5000)),
     n: 1,
   });
-  registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "alert", { long: "x".repeat(2 << 20), telemetry_seq: 7 });
+  registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "alert", {
+    long: "x".repeat(2 << 20),
+    telemetry_seq: 7,
+  });
   registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "completed", { steps: 3 });
   Deno.writeTextFileSync(
     `${directory}/webhooks.json`,
@@ -245,17 +296,23 @@ Deno.test("webhooks: an event that cannot be encoded is counted, named and skipp
   });
   try {
     const bodies = () => server.got.map(({ body }) => JSON.parse(body));
-    await until(() => bodies().some(({ type }) => type === "run.completed"), { what: "the event after them" });
+    await until(() => bodies().some(({ type }) => type === "run.completed"), {
+      what: "the event after them",
+    });
     assert.deepEqual(bodies().map(({ data }) => data.seq), [1, 3, 5, 6, 7]);
     assert.deepEqual([bodies()[2].data.n, bodies()[3].data.telemetry_seq], [1, 7]);
     assert.match(bodies()[2].data.left_out, /^is nested 50\d\d deep; the bound is 500$/);
     assert.match(bodies()[3].data.left_out, /^has 2097\d+ bytes; the bound is 1048576$/);
-    await until(() => new Map(counts.entries()).get("delivered") === 5, { what: "the last delivery to be counted" });
+    await until(() => new Map(counts.entries()).get("delivered") === 5, {
+      what: "the last delivery to be counted",
+    });
     assert.deepEqual(Object.fromEntries(counts.entries()), { delivered: 5, not_encodable: 2 });
     const named = warnings.map((line) => Number(/"seq":(\d+)/.exec(line)?.[1]));
     assert.deepEqual(named, [2, 4]);
     // The page's list of events, which JSON carries as well.
-    const lines = registry.eventsSince(0, { limit: 100 }).map((row) => JSON.stringify(eventLine(row)));
+    const lines = registry.eventsSince(0, { limit: 100 }).map((row) =>
+      JSON.stringify(eventLine(row))
+    );
     assert.equal(lines.length, 7);
     assert.match(lines[1]!, /"left_out":"is nested 2000\d deep/);
   } finally {

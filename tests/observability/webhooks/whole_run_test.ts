@@ -1,4 +1,7 @@
-/** A run's whole life as a webhook sees it: what is delivered is the event log, each event in the documented form. */
+/**
+ * A run's whole life as a webhook sees it: what is delivered is the event log, each event in the
+ * documented form.
+ */
 import assert from "node:assert/strict";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -7,7 +10,10 @@ import { TestDaemon } from "../../harness/daemon.ts";
 import { submit, untilState } from "../../harness/runs.ts";
 import { until } from "../../harness/wait.ts";
 
-/** Attempt 1 trains until the file "go" is there, then fails; attempt 2 fails at once; later ones end well. */
+/**
+ * Attempt 1 trains until the file "go" is there, then fails; attempt 2 fails at once; later ones
+ * end well.
+ */
 const WORKER = `cd "$MOSAIC_RUN_DIR"
 if [ "$MOSAIC_ATTEMPT" = 1 ]; then
   mkdir -p checkpoints; echo weights >checkpoints/step_7.pt
@@ -28,19 +34,26 @@ interface Delivered {
 Deno.test("webhooks of a daemon: a run's whole life is delivered as the event log has it", async () => {
   const all: Delivered[] = [];
   const metrics: Delivered[] = [];
-  const receiver = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    const to = new URL(request.url).pathname === "/all" ? all : metrics;
-    to.push({ id: request.headers.get("webhook-id")!, ...JSON.parse(await request.text()) });
-    return new Response();
-  });
+  const receiver = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    async (request) => {
+      const to = new URL(request.url).pathname === "/all" ? all : metrics;
+      to.push({ id: request.headers.get("webhook-id")!, ...JSON.parse(await request.text()) });
+      return new Response();
+    },
+  );
   const url = (path: string) => `http://127.0.0.1:${receiver.addr.port}${path}`;
   const stop = new AbortController();
   try {
-    await using daemon = await TestDaemon.start({ args: ["--webhook", url("/all"), "--grace", "1"] });
+    await using daemon = await TestDaemon.start({
+      args: ["--webhook", url("/all"), "--grace", "1"],
+    });
     const call = daemon.client;
     const log: Delivered[] = [];
     const following = (async () => {
-      for await (const e of call.stream(Mosaic.method.streamEvents, { run: "", follow: true }, stop.signal)) {
+      for await (
+        const e of call.stream(Mosaic.method.streamEvents, { run: "", follow: true }, stop.signal)
+      ) {
         if (e.kind === "metrics") continue;
         log.push({
           id: `event-${e.seq}`,
@@ -79,7 +92,10 @@ Deno.test("webhooks of a daemon: a run's whole life is delivered as the event lo
     assert.deepEqual([checkpoint.data.path, checkpoint.data.step], ["checkpoints/step_7.pt", 7]);
     const artifact = await came("run.artifact", 1);
     assert.deepEqual([artifact.data.path, artifact.data.bytes], ["checkpoints/step_7.pt", 8]);
-    const told = await until(() => metrics[0], { what: "a metrics event", state: () => daemon.output().slice(-2000) });
+    const told = await until(() => metrics[0], {
+      what: "a metrics event",
+      state: () => daemon.output().slice(-2000),
+    });
     assert.deepEqual([told.type, told.data.run_id, told.data.attempt], ["run.metrics", run, 1]);
     assert.equal((told.data.metrics as Record<string, number>).reward, 2);
     assert.equal(told.data.steps, 1);
@@ -100,10 +116,19 @@ Deno.test("webhooks of a daemon: a run's whole life is delivered as the event lo
     assert.equal((await came("run.completed", 3)).data.steps, 1);
     // A deletion takes the run's other events with it.
     const same = () => log.length > 0 && log.at(-1)!.id === all.at(-1)?.id;
-    await until(same, { what: "the log and the deliveries to be level", state: () => [log.at(-1), all.at(-1)] });
+    await until(same, {
+      what: "the log and the deliveries to be level",
+      state: () => [log.at(-1), all.at(-1)],
+    });
     await call.unary(Mosaic.method.deleteRun, { run, forever: true });
-    const deleted = await until(() => all.find((e) => e.type === "run.deleted"), { what: "run.deleted" });
-    assert.deepEqual([deleted.data.run_id, deleted.data.run_name, deleted.data.state], [run, "whole", "TERMINATED"]);
+    const deleted = await until(() => all.find((e) => e.type === "run.deleted"), {
+      what: "run.deleted",
+    });
+    assert.deepEqual([deleted.data.run_id, deleted.data.run_name, deleted.data.state], [
+      run,
+      "whole",
+      "TERMINATED",
+    ]);
     await until(same, { what: "the log to tell of the deletion", state: () => log.at(-1) });
 
     assert.deepEqual(all, log);

@@ -2,7 +2,8 @@ import { strict as assert } from "node:assert";
 import { childPlaceOf } from "../../../src/readers/files/child_places.ts";
 
 Deno.test("runs within a run: a file belongs to the trial, the job or the tracker's run whose directory it is in", () => {
-  const tune = "/home/me/ray_results/exp/train_cartpole_1a2b3_00004_4_lr=0.0010_2026-01-01_12-00-00";
+  const tune =
+    "/home/me/ray_results/exp/train_cartpole_1a2b3_00004_4_lr=0.0010_2026-01-01_12-00-00";
   const table: [path: string, key: string | undefined, name: string | undefined][] = [
     [`${tune}/result.json`, tune, "train_cartpole-4"],
     [`${tune}/progress.csv`, tune, "train_cartpole-4"],

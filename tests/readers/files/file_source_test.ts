@@ -25,7 +25,9 @@ Deno.test("file source: an export in the place of a program's file is reported o
     assert.deepEqual(read(), { values: [5], problems: [] });
     Deno.writeTextFileSync(path, exported);
     assert.ok(isExportedFile(path, directory, undefined));
-    const problems = ["replaced: mosaic export has overwritten it; what it contains now is not read"];
+    const problems = [
+      "replaced: mosaic export has overwritten it; what it contains now is not read",
+    ];
     assert.deepEqual(read(), { values: [], problems });
     Deno.writeTextFileSync(path, exported.repeat(2));
     assert.deepEqual(read(), { values: [], problems: [] });
@@ -41,7 +43,8 @@ Deno.test("file source: a file that is no log is reported once, with the number 
   const directory = Deno.makeTempDirSync();
   const path = `${directory}/result.json`;
   try {
-    const lines = (n: number) => Deno.writeTextFileSync(path, JSON.stringify(Array(n).fill(0), null, 1));
+    const lines = (n: number) =>
+      Deno.writeTextFileSync(path, JSON.stringify(Array(n).fill(0), null, 1));
     lines(30_000);
     const source = FileSource.at(path, directory, "result.json", 0);
     const read = (end: boolean) => {

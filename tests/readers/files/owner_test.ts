@@ -3,13 +3,29 @@ import { pidInContent } from "../../../src/readers/files/open_files.ts";
 import { OwnDirectories } from "../../../src/readers/files/own_directories.ts";
 import { type FileFacts, ownerOf } from "../../../src/readers/files/owner.ts";
 
-const FACTS: FileFacts = { place: "cwd", isBelow: false, isOpen: false, isNew: true, pid: undefined };
+const FACTS: FileFacts = {
+  place: "cwd",
+  isBelow: false,
+  isOpen: false,
+  isNew: true,
+  pid: undefined,
+};
 const ALONE = { shared: false };
 const SHARED = { shared: true, others: true, pids: [70], inner: [7] };
 
 Deno.test("owner: a file is the worker's, another's, or may be either's", () => {
-  const cases: [what: string, facts: Partial<FileFacts>, company: Parameters<typeof ownerOf>[1], owner: string][] = [
-    ["in the run's directory, whenever it was begun", { place: "run", isNew: false }, SHARED, "worker"],
+  const cases: [
+    what: string,
+    facts: Partial<FileFacts>,
+    company: Parameters<typeof ownerOf>[1],
+    owner: string,
+  ][] = [
+    [
+      "in the run's directory, whenever it was begun",
+      { place: "run", isNew: false },
+      SHARED,
+      "worker",
+    ],
     ["asked for by name", { place: "requested", isNew: false }, SHARED, "worker"],
     ["open in a process of the worker", { isOpen: true, isNew: false }, SHARED, "worker"],
     ["there before the worker", { isNew: false }, ALONE, "other"],
@@ -20,17 +36,42 @@ Deno.test("owner: a file is the worker's, another's, or may be either's", () => 
       others: true,
     }, "unknown"],
     ["in a common place, and nobody else is there", { place: "common" }, ALONE, "worker"],
-    ["in the working directory of another run, below this run's", { isBelow: true }, ALONE, "other"],
+    [
+      "in the working directory of another run, below this run's",
+      { isBelow: true },
+      ALONE,
+      "other",
+    ],
     ["the same, open in a process of the worker", { isBelow: true, isOpen: true }, ALONE, "worker"],
-    ["the same, and its name tells a process of the worker", { isBelow: true, pid: 70 }, SHARED, "worker"],
+    [
+      "the same, and its name tells a process of the worker",
+      { isBelow: true, pid: 70 },
+      SHARED,
+      "worker",
+    ],
     ["its name tells nothing, in a shared directory", {}, SHARED, "unknown"],
     ["its name tells a process of the worker", { pid: 70 }, SHARED, "worker"],
-    ["beside a file of the worker, in a directory of its own", { isBeside: true }, SHARED, "worker"],
+    [
+      "beside a file of the worker, in a directory of its own",
+      { isBeside: true },
+      SHARED,
+      "worker",
+    ],
     ["the same in a common place", { isBeside: true, place: "common" }, SHARED, "worker"],
-    ["beside one, but its name tells another process", { isBeside: true, pid: 71 }, SHARED, "other"],
+    [
+      "beside one, but its name tells another process",
+      { isBeside: true, pid: 71 },
+      SHARED,
+      "other",
+    ],
     ["beside one, and there before the worker", { isBeside: true, isNew: false }, SHARED, "other"],
     ["its name tells a process of nobody known", { pid: 71 }, SHARED, "other"],
-    ["its name tells a number that the worker's process has in its sandbox", { pid: 7 }, SHARED, "unknown"],
+    [
+      "its name tells a number that the worker's process has in its sandbox",
+      { pid: 7 },
+      SHARED,
+      "unknown",
+    ],
   ];
   for (const [what, facts, company, owner] of cases) {
     assert.equal(ownerOf({ ...FACTS, ...facts }, company), owner, what);
@@ -46,16 +87,29 @@ Deno.test("owner: a worker's directories are known by its files, and end at the 
   own.addOthers("/home/ray_results/theirs/trial_1/result.json", "/home/ray_results", "common");
   const has = (path: string) => own.has(path, () => true);
   assert.deepEqual(
-    ["/w/model.pt", "/w/runs/a/video.mp4", "/w/runs/a/sub/x.png", "/w/runs/b/x.png", "/w/runs/a/mixed/x.png"].map(has),
+    [
+      "/w/model.pt",
+      "/w/runs/a/video.mp4",
+      "/w/runs/a/sub/x.png",
+      "/w/runs/b/x.png",
+      "/w/runs/a/mixed/x.png",
+    ].map(has),
     [false, true, true, false, false],
   );
   assert.equal(has("/home/ray_results/exp/trial_2/progress.csv"), true);
   assert.equal(has("/home/ray_results/other/progress.csv"), false);
-  assert.deepEqual(["theirs/trial_2/model.pt", "exp/x"].map((path) => own.isOthers(`/home/ray_results/${path}`)), [
-    true,
+  assert.deepEqual(
+    ["theirs/trial_2/model.pt", "exp/x"].map((path) => own.isOthers(`/home/ray_results/${path}`)),
+    [
+      true,
+      false,
+    ],
+  );
+  assert.equal(
+    own.has("/w/runs/a/video.mp4", () => false),
     false,
-  ]);
-  assert.equal(own.has("/w/runs/a/video.mp4", () => false), false, "the directory was there before");
+    "the directory was there before",
+  );
 });
 
 Deno.test("owner: the process in the first line of Ray's results", () => {

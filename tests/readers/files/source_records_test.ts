@@ -4,13 +4,37 @@ import { membersOf } from "../../../src/readers/files/open_files.ts";
 import { recordsOf } from "../../../src/readers/files/source_records.ts";
 
 Deno.test("source records: the config that a tracker's file holds is stored without its secrets", () => {
-  const values = { lr: 0.5, api_key: "0123", hub: { token: "abc" }, url: "https://me:pass@example.org/" };
-  const read = [{ kind: "params" as const, origin: "config" as const, values, wallTime: undefined, removed: [] }];
-  const { events } = recordsOf(read, "/run/offline.wandb", { agentId: "a", workerId: "" }, () => undefined);
-  assert.deepEqual(events.map(({ kind, dataJson }) => [kind, JSON.parse(dataJson)]), [["parameters", {
-    source: "wandb",
-    values: { lr: 0.5, api_key: HIDDEN, hub: { token: HIDDEN }, url: `https://me:${HIDDEN}@example.org/` },
-  }]]);
+  const values = {
+    lr: 0.5,
+    api_key: "0123",
+    hub: { token: "abc" },
+    url: "https://me:pass@example.org/",
+  };
+  const read = [{
+    kind: "params" as const,
+    origin: "config" as const,
+    values,
+    wallTime: undefined,
+    removed: [],
+  }];
+  const { events } = recordsOf(
+    read,
+    "/run/offline.wandb",
+    { agentId: "a", workerId: "" },
+    () => undefined,
+  );
+  assert.deepEqual(events.map(({ kind, dataJson }) => [kind, JSON.parse(dataJson)]), [[
+    "parameters",
+    {
+      source: "wandb",
+      values: {
+        lr: 0.5,
+        api_key: HIDDEN,
+        hub: { token: HIDDEN },
+        url: `https://me:${HIDDEN}@example.org/`,
+      },
+    },
+  ]]);
 });
 
 Deno.test("open files: the worker's processes, whatever their names and the order of their numbers", () => {

@@ -62,11 +62,20 @@ Deno.test("CSV: Stable-Baselines3's monitor.csv is episodes", () => {
 });
 
 Deno.test("CSV: monitor.csv with further columns and a missing reward", () => {
-  const text = '#{"t_start": 10.5, "env_id": "A,b"}\r\nr,l,t,is_success\r\n,4,1.5,1\r\nnan,5,2,x\r\n';
+  const text =
+    '#{"t_start": 10.5, "env_id": "A,b"}\r\nr,l,t,is_success\r\n,4,1.5,1\r\nnan,5,2,x\r\n';
   const { records } = assertSameHoweverRead("csv", bytesOf(text));
   const common = { kind: "episode" };
   assert.deepEqual(records, [
-    { ...common, step: 4, wallTime: 12, return: null, length: 4, time: 1.5, extra: { is_success: 1 } },
+    {
+      ...common,
+      step: 4,
+      wallTime: 12,
+      return: null,
+      length: 4,
+      time: 1.5,
+      extra: { is_success: 1 },
+    },
     { ...common, step: 9, wallTime: 12.5, return: NaN, length: 5, time: 2, extra: {} },
   ]);
 });
@@ -87,7 +96,8 @@ Deno.test("CSV: Stable-Baselines3's progress.csv", () => {
 });
 
 Deno.test("CSV: a table of RLlib's kind has its configuration as parameters and a time", () => {
-  const text = "timesteps_total,training_iteration,timestamp,trial_id,done,config/lr,config/env,loss\n" +
+  const text =
+    "timesteps_total,training_iteration,timestamp,trial_id,done,config/lr,config/env,loss\n" +
     "4000,1,1700000000,a1,False,0.001,CartPole-v1,0.5\n8000,2,1700000010,a1,True,0.001,CartPole-v1,\n";
   const { records } = assertSameHoweverRead("csv", bytesOf(text));
   assert.deepEqual(records[0], {
@@ -108,11 +118,19 @@ Deno.test("CSV: a table of RLlib's kind has its configuration as parameters and 
 Deno.test("CSV: Tune's progress.csv", () => {
   const { records, problems } = assertSameHoweverRead("csv", fixture("tune.progress.csv"));
   assert.deepEqual(problems, []);
-  assert.deepEqual(brief(records).filter((name) => /^(score|bad|nested|pid|done|hist)/.test(name)), [
-    ...["score@100=0", "bad@100=NaN", "nested/a@100=0", "nested/deep/b@100=0"],
-    ...["score@200=0.25", "bad@200=NaN", "nested/a@200=1", "nested/deep/b@200=0.3333333333333333"],
-    ...["score@300=0.5", "bad@300=NaN", "nested/a@300=2", "nested/deep/b@300=0.6666666666666666"],
-  ]);
+  assert.deepEqual(
+    brief(records).filter((name) => /^(score|bad|nested|pid|done|hist)/.test(name)),
+    [
+      ...["score@100=0", "bad@100=NaN", "nested/a@100=0", "nested/deep/b@100=0"],
+      ...[
+        "score@200=0.25",
+        "bad@200=NaN",
+        "nested/a@200=1",
+        "nested/deep/b@200=0.3333333333333333",
+      ],
+      ...["score@300=0.5", "bad@300=NaN", "nested/a@300=2", "nested/deep/b@300=0.6666666666666666"],
+    ],
+  );
 });
 
 Deno.test("CSV: which column is the step", () => {
@@ -139,7 +157,10 @@ Deno.test("CSV: a last row without its newline may be a part of one, and is neve
 });
 
 Deno.test("CSV: a row with more cells than columns is told and passed over", () => {
-  const { records, problems } = assertSameHoweverRead("csv", bytesOf("step,loss\n1,2\n2,3,4\n3,4\n"));
+  const { records, problems } = assertSameHoweverRead(
+    "csv",
+    bytesOf("step,loss\n1,2\n2,3,4\n3,4\n"),
+  );
   assert.deepEqual(brief(records), ["loss@1=2", "loss@3=4"]);
   assert.deepEqual(problems.map((p) => [p.what, p.at, p.bytes]), [["corrupt", 14, 6]]);
 });
@@ -151,11 +172,16 @@ Deno.test("CSV: a row without end is passed over at a bound", () => {
   assert.deepEqual(problems.map((p) => p.what), ["too_large"]);
 });
 
-const REWRITTEN = JSON.parse(new TextDecoder().decode(fixture("rewritten_tables.json"))) as Record<string, string[]>;
+const REWRITTEN = JSON.parse(new TextDecoder().decode(fixture("rewritten_tables.json"))) as Record<
+  string,
+  string[]
+>;
 
 /** As the caller does at each poll: content, head, and a restart when it is another. */
 function poll(reader: ReturnType<typeof openFormat>, file: Uint8Array, end = false) {
-  if (file.length < reader.offset || !reader.isSame(file.subarray(0, reader.headBytes))) reader.restart();
+  if (file.length < reader.offset || !reader.isSame(file.subarray(0, reader.headBytes))) {
+    reader.restart();
+  }
   return readOn(reader, file, { end });
 }
 
@@ -196,7 +222,11 @@ Deno.test("CSV: a table that is seen while it is being rewritten is read again, 
       mixed.set(wide.subarray(0, written));
       if (read > 7) found.records.push(...poll(reader, mixed).records);
       found.records.push(...poll(restored(reader), wide, true).records);
-      assert.deepEqual(brief(found.records), brief(readAll("csv", wide).records), `${read} read, ${written} written`);
+      assert.deepEqual(
+        brief(found.records),
+        brief(readAll("csv", wide).records),
+        `${read} read, ${written} written`,
+      );
     }
   }
 });
@@ -204,16 +234,26 @@ Deno.test("CSV: a table that is seen while it is being rewritten is read again, 
 Deno.test("CSV: a table that is written anew twice before it was read to the end gives nothing twice", () => {
   const table = (columns: string[], rows: number) =>
     bytesOf(
-      [["step", ...columns], ...Array.from({ length: rows }, (_, i) => [i, ...columns.map(() => i / 2)])].join("\n") +
+      [
+        ["step", ...columns],
+        ...Array.from({ length: rows }, (_, i) => [i, ...columns.map(() => i / 2)]),
+      ].join("\n") +
         "\n",
     );
   const reader = openFormat("csv");
   assert.equal(poll(reader, table(["a"], 5)).records.length, 5);
-  assert.deepEqual(poll(restored(reader), bytesOf("step,a,b\n0,0,\n1,0.5,\n")), { records: [], problems: [] });
+  assert.deepEqual(poll(restored(reader), bytesOf("step,a,b\n0,0,\n1,0.5,\n")), {
+    records: [],
+    problems: [],
+  });
   const again = restored(reader);
   poll(again, bytesOf("step,a,b\n0,0,\n1,0.5,\n"));
   const third = bytesOf("step,a,b,c\n0,0,,\n1,0.5,,\n2,1,,\n3,1.5,,\n4,2,,\n5,2.5,7,8\n");
-  assert.deepEqual(brief(poll(restored(again), third, true).records), ["a@5=2.5", "b@5=7", "c@5=8"]);
+  assert.deepEqual(brief(poll(restored(again), third, true).records), [
+    "a@5=2.5",
+    "b@5=7",
+    "c@5=8",
+  ]);
 });
 
 Deno.test("CSV: a table with other rows is a new one, and is told", () => {

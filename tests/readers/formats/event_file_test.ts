@@ -11,7 +11,8 @@ function joined(...parts: Uint8Array[]): Uint8Array {
   return new Uint8Array(parts.flatMap((part) => [...part]));
 }
 
-const at = (step: number, value = step / 8) => scalarFrame({ tag: "loss", value, step, wallTime: 100.5 + step });
+const at = (step: number, value = step / 8) =>
+  scalarFrame({ tag: "loss", value, step, wallTime: 100.5 + step });
 const point = (step: number, value = step / 8): SourceRecord => ({
   kind: "scalar",
   tag: "loss",
@@ -49,11 +50,22 @@ Deno.test("event file: a record with a wrong checksum is told and passed over", 
   file[broken + 20]! ^= 1;
   const { records, problems } = assertSameHoweverRead("tfevents", file);
   assert.deepEqual(records, [point(1), point(3)]);
-  assert.deepEqual(problems, [{ what: "corrupt", at: broken, bytes: at(2).length, detail: "wrong checksum" }]);
+  assert.deepEqual(problems, [{
+    what: "corrupt",
+    at: broken,
+    bytes: at(2).length,
+    detail: "wrong checksum",
+  }]);
 });
 
 Deno.test("event file: behind a broken length reading goes on at the next record", () => {
-  for (const junk of [[1], [0, 0, 0, 0, 0, 0, 0], Array.from({ length: 5000 }, (_, i) => (i * 7919) & 0xff)]) {
+  for (
+    const junk of [
+      [1],
+      [0, 0, 0, 0, 0, 0, 0],
+      Array.from({ length: 5000 }, (_, i) => (i * 7919) & 0xff),
+    ]
+  ) {
     const file = joined(VERSION, at(1), Uint8Array.from(junk), at(2), at(3));
     const { records, problems } = assertSameHoweverRead("tfevents", file);
     assert.deepEqual(records, [point(1), point(2), point(3)]);
@@ -89,7 +101,10 @@ Deno.test("event file: of a tag's plugins the first counts, as in TensorBoard", 
     event.tag(1, WireType.LengthDelimited).string(plugin).join().join().join().join();
     return frame(event.finish());
   };
-  const { records } = assertSameHoweverRead("tfevents", joined(VERSION, picture("images"), picture("histograms")));
+  const { records } = assertSameHoweverRead(
+    "tfevents",
+    joined(VERSION, picture("images"), picture("histograms")),
+  );
   assert.deepEqual(records.map((r) => r.kind === "media" && r.type), ["image/gif", "image/gif"]);
 });
 
@@ -115,7 +130,11 @@ Deno.test("event file: a record beyond the bound is passed over without being he
   view.setUint32(8, new DataView(frame(lengthBytes).buffer).getUint32(20, true), true);
   const reader = openFormat("tfevents");
   const first = reader.read(joined(VERSION, header));
-  assert.deepEqual(first.problems.map((p) => [p.what, p.at, p.bytes]), [["too_large", VERSION.length, length + 16]]);
+  assert.deepEqual(first.problems.map((p) => [p.what, p.at, p.bytes]), [[
+    "too_large",
+    VERSION.length,
+    length + 16,
+  ]]);
   const chunk = new Uint8Array(1 << 20);
   for (let i = 0; i < 100; i++) assert.equal(reader.read(chunk).records.length, 0);
   assert.deepEqual(restored(reader).read(joined(new Uint8Array(4), at(9))).records, [point(9)]);
@@ -159,7 +178,8 @@ function bits(value: number | undefined): string {
   return view.getBigUint64(0).toString(16).padStart(16, "0");
 }
 
-const hex = (bytes: Uint8Array | undefined) => [...bytes!].map((b) => b.toString(16).padStart(2, "0")).join("");
+const hex = (bytes: Uint8Array | undefined) =>
+  [...bytes!].map((b) => b.toString(16).padStart(2, "0")).join("");
 const sorted = <T>(rows: T[]) => rows.map((row) => JSON.stringify(row)).sort();
 
 /** Our records in the same form. */
@@ -182,14 +202,21 @@ function asRead(records: readonly SourceRecord[]): Read {
 async function compared(python: string, writer: string): Promise<Map<string, SourceRecord[]>> {
   const dir = await Deno.makeTempDir();
   try {
-    const files = JSON.parse(await runPython(python, "event_files.py", [writer, dir])) as Record<string, Read>;
+    const files = JSON.parse(await runPython(python, "event_files.py", [writer, dir])) as Record<
+      string,
+      Read
+    >;
     const byFile = new Map<string, SourceRecord[]>();
     for (const [path, expected] of Object.entries(files)) {
       const { records, problems } = assertSameHoweverRead("tfevents", await Deno.readFile(path));
       assert.deepEqual(problems, []);
       const ours = asRead(records);
       for (const part of ["scalars", "texts", "histograms", "images"] as const) {
-        assert.deepEqual(sorted<unknown>(ours[part]), sorted<unknown>(expected[part]), `${part} of ${path}`);
+        assert.deepEqual(
+          sorted<unknown>(ours[part]),
+          sorted<unknown>(expected[part]),
+          `${part} of ${path}`,
+        );
       }
       byFile.set(path.slice(dir.length + 1).replace(/\/?events.*$/, ""), records);
     }

@@ -3,14 +3,24 @@ import { scalarFrame, versionFrame } from "../../../src/cli/export/event_file.ts
 import { csvCells, fieldNames } from "../../../src/cli/text/records.ts";
 import { csv } from "../../../src/base/text/csv_text.ts";
 import { metricLine, workerEventLine } from "../../../src/gen/records/public_lines.ts";
-import { EXPORT_HEAD_BYTES, EXPORT_WRITER, isExported } from "../../../src/readers/tensorboard/exported.ts";
+import {
+  EXPORT_HEAD_BYTES,
+  EXPORT_WRITER,
+  isExported,
+} from "../../../src/readers/tensorboard/exported.ts";
 import type { FormatName } from "../../../src/readers/format/format_reader.ts";
 import { TELEMETRY_KINDS } from "../../../src/records/record_fields.ts";
 
 const RUN = '"01KB00000000000000000000A0"';
 const bytesOf = (text: string) => new TextEncoder().encode(text).subarray(0, EXPORT_HEAD_BYTES);
 const metric = metricLine(RUN, { seq: 7, name: "é".repeat(900), value: NaN, step: 3, tsMs: 1e12 });
-const event = workerEventLine(RUN, { seq: 1, attempt: 2, kind: "heartbeat", tsNs: "1", dataJson: "" });
+const event = workerEventLine(RUN, {
+  seq: 1,
+  attempt: 2,
+  kind: "heartbeat",
+  tsNs: "1",
+  dataJson: "",
+});
 const point = scalarFrame({ tag: "loss", value: 1, step: 1, wallTime: 1 });
 const eventFile = (writer?: string) => new Uint8Array([...versionFrame(1, writer), ...point]);
 
@@ -20,7 +30,9 @@ Deno.test("exported: tables, lines and event files that mosaic has written, of e
     const row = csvCells(kind, { seq: 1, run_id: "01" });
     assert.ok(isExported("csv", bytesOf(csv(fieldNames(kind), [row]))), kind);
   }
-  for (const line of [metric, event, `${event}\n${event}\n`]) assert.ok(isExported("jsonl", bytesOf(line)), line);
+  for (const line of [metric, event, `${event}\n${event}\n`]) {
+    assert.ok(isExported("jsonl", bytesOf(line)), line);
+  }
   assert.ok(isExported("tfevents", eventFile(EXPORT_WRITER)));
 });
 
@@ -46,5 +58,7 @@ Deno.test("exported: files of programs, and beginnings that are too short to tel
     ["tfevents", bytesOf("no event file at all")],
     ["wandb", bytesOf(":W&B")],
   ];
-  for (const [format, head] of cases) assert.equal(isExported(format, head), false, `${format} ${head}`);
+  for (const [format, head] of cases) {
+    assert.equal(isExported(format, head), false, `${format} ${head}`);
+  }
 });

@@ -38,14 +38,19 @@ function numbersFrom(seed: number): (below: number) => number {
 }
 
 const gunzip = async (name: string) => {
-  const file = (await Deno.open(FIXTURES + name)).readable.pipeThrough(new DecompressionStream("gzip"));
+  const file = (await Deno.open(FIXTURES + name)).readable.pipeThrough(
+    new DecompressionStream("gzip"),
+  );
   return new Uint8Array(await new Response(file).arrayBuffer());
 };
 
 const events = () =>
   new Uint8Array([
     ...versionFrame(1),
-    ...Array.from({ length: 60 }, (_, i) => [...scalarFrame({ tag: `a/${i % 3}`, value: i, step: i, wallTime: i })])
+    ...Array.from(
+      { length: 60 },
+      (_, i) => [...scalarFrame({ tag: `a/${i % 3}`, value: i, step: i, wallTime: i })],
+    )
       .flat(),
   ]);
 
@@ -56,7 +61,12 @@ const FILES: { readonly [format in FormatName]: () => Uint8Array | Promise<Uint8
   wandb: () => gunzip("offline.wandb.gz"),
 };
 
-for (const [format, make] of Object.entries(FILES) as [FormatName, () => Uint8Array | Promise<Uint8Array>][]) {
+for (
+  const [format, make] of Object.entries(FILES) as [
+    FormatName,
+    () => Uint8Array | Promise<Uint8Array>,
+  ][]
+) {
   Deno.test(`${format}: broken bytes cost what they touch, and never the reader`, async () => {
     const file = await make();
     const whole = readAll(format, file).records.length;
@@ -70,7 +80,10 @@ for (const [format, make] of Object.entries(FILES) as [FormatName, () => Uint8Ar
       const { records, problems } = readAll(format, broken);
       kept += records.length / whole;
       for (const problem of problems) {
-        assert.ok(problem.at >= 0 && problem.at <= file.length && problem.bytes >= 0, JSON.stringify(problem));
+        assert.ok(
+          problem.at >= 0 && problem.at <= file.length && problem.bytes >= 0,
+          JSON.stringify(problem),
+        );
       }
     }
     // A header that is broken, or a block of a log, costs more than a record.
@@ -92,8 +105,12 @@ for (const [format, make] of Object.entries(FILES) as [FormatName, () => Uint8Ar
 }
 
 Deno.test("docs/reference/formats.md: names every dialect of text lines by its switch, and every format", async () => {
-  const page = await Deno.readTextFile(new URL("../../../docs/reference/formats.md", import.meta.url));
-  for (const dialect of TEXT_DIALECTS) assert.match(page, new RegExp(`^\\| \`${dialect}\` \\|`, "m"));
+  const page = await Deno.readTextFile(
+    new URL("../../../docs/reference/formats.md", import.meta.url),
+  );
+  for (const dialect of TEXT_DIALECTS) {
+    assert.match(page, new RegExp(`^\\| \`${dialect}\` \\|`, "m"));
+  }
   for (const { title } of FILE_KINDS) {
     for (const name of title.split(", ")) assert.ok(page.includes(name), name);
   }

@@ -1,4 +1,7 @@
-/** What the tests of the readers share: files that grow in every way, and readers that are stored and restored. */
+/**
+ * What the tests of the readers share: files that grow in every way, and readers that are stored
+ * and restored.
+ */
 import assert from "node:assert/strict";
 import { openFormat } from "../../../src/readers/formats.ts";
 import type {
@@ -25,7 +28,12 @@ export function restored(reader: FormatReader): FormatReader {
 }
 
 /** Reads on until the reader gets no further. */
-export function readOn(reader: FormatReader, file: Uint8Array, options: ReadOptions = {}, found?: Found): Found {
+export function readOn(
+  reader: FormatReader,
+  file: Uint8Array,
+  options: ReadOptions = {},
+  found?: Found,
+): Found {
   found ??= { records: [], problems: [] };
   for (;;) {
     const { records, problems, again } = reader.read(file.subarray(reader.offset), options);
@@ -39,15 +47,17 @@ export function readAll(format: FormatName, file: Uint8Array): Found {
   return readOn(openFormat(format), file, { end: true });
 }
 
-/** Positions up to which a growing file is seen: each byte of its beginning, then in uneven steps. */
+/**
+ * Positions up to which a growing file is seen: each byte of its beginning, then in uneven steps.
+ */
 function* growth(length: number): Generator<number> {
   for (let to = 0; to < length; to += to < 4000 ? 1 : 997) yield to;
   yield length;
 }
 
 /**
- * Holds that a file gives the same records however it grows, and that a reader which is stored and restored between any
- * two reads, or after any record, gives them, too.
+ * Holds that a file gives the same records however it grows, and that a reader which is stored and
+ * restored between any two reads, or after any record, gives them, too.
  */
 export function assertSameHoweverRead(format: FormatName, file: Uint8Array): Found {
   const whole = readAll(format, file);

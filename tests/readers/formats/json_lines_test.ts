@@ -31,11 +31,19 @@ Deno.test("JSON lines: Tune's result.json, nested, with NaN, and its configurati
     removed: [],
   });
   assert.equal(records.filter((r) => r.kind === "params").length, 1);
-  assert.deepEqual(brief(records).filter((name) => /^(score|bad|nested|pid|done|hist)/.test(name)), [
-    ...["score@100=0", "nested/a@100=0", "nested/deep/b@100=0", "bad@100=NaN"],
-    ...["score@200=0.25", "nested/a@200=1", "nested/deep/b@200=0.3333333333333333", "bad@200=NaN"],
-    ...["score@300=0.5", "nested/a@300=2", "nested/deep/b@300=0.6666666666666666", "bad@300=NaN"],
-  ]);
+  assert.deepEqual(
+    brief(records).filter((name) => /^(score|bad|nested|pid|done|hist)/.test(name)),
+    [
+      ...["score@100=0", "nested/a@100=0", "nested/deep/b@100=0", "bad@100=NaN"],
+      ...[
+        "score@200=0.25",
+        "nested/a@200=1",
+        "nested/deep/b@200=0.3333333333333333",
+        "bad@200=NaN",
+      ],
+      ...["score@300=0.5", "nested/a@300=2", "nested/deep/b@300=0.6666666666666666", "bad@300=NaN"],
+    ],
+  );
   const scalar = records.find((r) => r.kind === "scalar");
   assert.equal(scalar?.kind === "scalar" && scalar.wallTime, 1795374119);
 });

@@ -11,7 +11,13 @@ Deno.test("parameters: the object is read once, however the file grows", () => {
   const { records, problems } = assertSameHoweverRead("parameters", bytes(ARGS));
   assert.deepEqual(problems, []);
   const values = { env: "CartPole-v1", lr: 3e-4, layers: [64, 64], eps: NaN };
-  assert.deepEqual(records, [{ kind: "params", origin: "config", wallTime: undefined, values, removed: [] }]);
+  assert.deepEqual(records, [{
+    kind: "params",
+    origin: "config",
+    wallTime: undefined,
+    values,
+    removed: [],
+  }]);
 });
 
 Deno.test("parameters: a file that was written anew is another file, wherever it differs", () => {
@@ -25,7 +31,8 @@ Deno.test("parameters: a file that was written anew is another file, wherever it
 });
 
 Deno.test("parameters: what is no object, or too large, is named and costs only itself", () => {
-  const found = (text: string) => readAll("parameters", bytes(text)).problems.map(({ what }) => what);
+  const found = (text: string) =>
+    readAll("parameters", bytes(text)).problems.map(({ what }) => what);
   assert.deepEqual(found("[1, 2]"), ["corrupt"]);
   assert.deepEqual(found('{"lr": 1'), ["corrupt"]);
   assert.deepEqual(found(`{"x": "${"a".repeat(1 << 20)}"}`), ["too_large"]);
@@ -42,7 +49,10 @@ Deno.test("parameters: beside Tune's result.json they are a copy; alone they mak
     await Deno.writeTextFile(`${directory}/a/metrics.csv`, "step,loss\n1,2\n");
     const { runs } = findRuns(directory, 3);
     const real = await Deno.realPath(directory);
-    assert.deepEqual(runs.map(({ files }) => files), [[`${real}/a/args.json`, `${real}/a/metrics.csv`]]);
+    assert.deepEqual(runs.map(({ files }) => files), [[
+      `${real}/a/args.json`,
+      `${real}/a/metrics.csv`,
+    ]]);
   } finally {
     await Deno.remove(directory, { recursive: true });
   }
@@ -80,13 +90,33 @@ version: 1.2.3
   const { records, problems } = readAll("parameters", bytes(text));
   assert.deepEqual(problems, []);
   const values = {
-    ...{ batch_size: 64, betas: [0.9, 0.999], cb: { patience: 3 }, eps: 1e-8, device: "cuda:0", name: 'a "b": c' },
-    ...{ schedule: { type: "cosine", warmup: 10 }, layers: [64, 64], none: null, on: true, path: ["/data", "x"] },
+    ...{
+      batch_size: 64,
+      betas: [0.9, 0.999],
+      cb: { patience: 3 },
+      eps: 1e-8,
+      device: "cuda:0",
+      name: 'a "b": c',
+    },
+    ...{
+      schedule: { type: "cosine", warmup: 10 },
+      layers: [64, 64],
+      none: null,
+      on: true,
+      path: ["/data", "x"],
+    },
     optimizers: [{ name: "adam", lr: 3e-4 }, { name: "sgd", lr: 0.1 }],
-    notes: "a text that is longer than the eighty characters after which the writer of this file begins a new line",
+    notes:
+      "a text that is longer than the eighty characters after which the writer of this file begins a new line",
     ...{ empty: {}, url: "http://h:8/x#y", version: "1.2.3" },
   };
-  assert.deepEqual(records, [{ kind: "params", origin: "config", wallTime: undefined, values, removed: [] }]);
+  assert.deepEqual(records, [{
+    kind: "params",
+    origin: "config",
+    wallTime: undefined,
+    values,
+    removed: [],
+  }]);
 });
 
 Deno.test("parameters: YAML that has grown since is read again; what is no list of parameters is named", () => {
@@ -94,7 +124,12 @@ Deno.test("parameters: YAML that has grown since is read again; what is no list 
   reader.read(bytes("lr: 0.1\n"));
   const restored = openFormat("parameters", reader.state());
   const whole = bytes("lr: 0.1\nseed: 3\n");
-  assert.deepEqual(restored.read(whole.subarray(restored.offset)), { records: [], problems: [], need: 1, again: true });
+  assert.deepEqual(restored.read(whole.subarray(restored.offset)), {
+    records: [],
+    problems: [],
+    need: 1,
+    again: true,
+  });
   assert.equal(restored.offset, 0);
   const [record] = restored.read(whole).records;
   assert.deepEqual(record?.kind === "params" && record.values, { lr: 0.1, seed: 3 });
@@ -112,10 +147,14 @@ Deno.test("parameters: Hydra's directory belongs to the run beside it; other con
   try {
     await Deno.mkdir(`${directory}/.hydra`);
     await Deno.writeTextFile(`${directory}/.hydra/config.yaml`, "lr: 0.1\n");
-    for (const name of ["config.yaml", "hparams.yaml"]) await Deno.writeTextFile(`${directory}/${name}`, "lr: 0.1\n");
+    for (const name of ["config.yaml", "hparams.yaml"]) {
+      await Deno.writeTextFile(`${directory}/${name}`, "lr: 0.1\n");
+    }
     await Deno.writeTextFile(`${directory}/metrics.csv`, "step,loss\n1,2\n");
     const real = await Deno.realPath(directory);
-    const found = ["metrics.csv", ".hydra/config.yaml", "hparams.yaml"].map((name) => `${real}/${name}`).sort();
+    const found = ["metrics.csv", ".hydra/config.yaml", "hparams.yaml"].map((name) =>
+      `${real}/${name}`
+    ).sort();
     assert.deepEqual(findRuns(directory, 3).runs.map(({ files }) => files.toSorted()), [found]);
   } finally {
     await Deno.remove(directory, { recursive: true });
@@ -127,8 +166,14 @@ Deno.test("labels: what a kind of file says, with as much of the path as makes i
   assert.equal(labelOf("/w/runs/a/events.out.tfevents.1.host.7.0", none), "a");
   assert.equal(labelOf("/w/run-1.wandb", none), "wandb");
   assert.equal(labelOf("/w/a/progress.csv", none), "progress.csv");
-  assert.equal(labelOf("/w/a/progress.csv", new Map([["progress.csv", "/w/b/progress.csv"]])), "a/progress.csv");
-  assert.equal(labelOf("/w/b/3.monitor.csv", new Map([["monitor.csv", "monitor.csv"]])), "monitor.csv");
+  assert.equal(
+    labelOf("/w/a/progress.csv", new Map([["progress.csv", "/w/b/progress.csv"]])),
+    "a/progress.csv",
+  );
+  assert.equal(
+    labelOf("/w/b/3.monitor.csv", new Map([["monitor.csv", "monitor.csv"]])),
+    "monitor.csv",
+  );
   const [first, second] = [0, 1].map((n) => writerOf(`/w/a/events.out.tfevents.1.host.7.${n}`));
   assert.equal(first, second);
   assert.notEqual(first, writerOf("/w/a/events.out.tfevents.1.host.8.0"));

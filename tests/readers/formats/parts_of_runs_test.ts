@@ -19,14 +19,27 @@ Deno.test("import: parts of one writer are one run, other runs below it are not"
   assert.deepEqual(parts[0]!.files.length, 1, "what was found stays as it is");
   assert.deepEqual(shape(parts, 2), ["/r:2", "/r/l_a:2"]);
   // Other processes are other runs; so are two runs of one process beside each other.
-  assert.deepEqual(shape([run("/r", events("/r", 7)), run("/r/x", events("/r/x", 8))]), ["/r:1", "/r/x:1"]);
-  assert.deepEqual(shape([run("/r/a", events("/r/a", 7)), run("/r/b", events("/r/b", 7))]), ["/r/a:1", "/r/b:1"]);
+  assert.deepEqual(shape([run("/r", events("/r", 7)), run("/r/x", events("/r/x", 8))]), [
+    "/r:1",
+    "/r/x:1",
+  ]);
+  assert.deepEqual(shape([run("/r/a", events("/r/a", 7)), run("/r/b", events("/r/b", 7))]), [
+    "/r/a:1",
+    "/r/b:1",
+  ]);
   // tensorboardX names no process.
-  const nameless = (directory: string) => run(directory, `${directory}/events.out.tfevents.1700000000.host`);
-  assert.deepEqual(shape([nameless("/r"), nameless("/r/train"), nameless("/r/seed_1")]), ["/r:2", "/r/seed_1:1"]);
+  const nameless = (directory: string) =>
+    run(directory, `${directory}/events.out.tfevents.1700000000.host`);
+  assert.deepEqual(shape([nameless("/r"), nameless("/r/train"), nameless("/r/seed_1")]), [
+    "/r:2",
+    "/r/seed_1:1",
+  ]);
   // Keras.
   assert.deepEqual(shape([nameless("/k/train"), nameless("/k/validation")]), ["/k:2"]);
   assert.deepEqual(shape([nameless("/k/train")]), ["/k/train:1"]);
   // Tables stay with their directory.
-  assert.deepEqual(shape([run("/r", "/r/metrics.csv"), run("/r/a", events("/r/a", 7))]), ["/r:1", "/r/a:1"]);
+  assert.deepEqual(shape([run("/r", "/r/metrics.csv"), run("/r/a", events("/r/a", 7))]), [
+    "/r:1",
+    "/r/a:1",
+  ]);
 });

@@ -16,18 +16,26 @@ function told(...lines: string[]): (number | null)[] {
 }
 
 const tqdm = (title: string, at: number, of: number) =>
-  `${title === "" ? "" : `${title}: `}${Math.floor(100 * at / of)}%|██   | ${at}/${of} [00:01<00:09, 10.0it/s]`;
+  `${title === "" ? "" : `${title}: `}${
+    Math.floor(100 * at / of)
+  }%|██   | ${at}/${of} [00:01<00:09, 10.0it/s]`;
 
 Deno.test("progress: one bar of tqdm, told when it has moved by a hundredth", () => {
-  assert.deepEqual(told(tqdm("", 1, 1000), tqdm("", 5, 1000), tqdm("", 12, 1000), tqdm("", 500, 1000)), [
-    ...[0.001, 0.012, 0.5],
-  ]);
+  assert.deepEqual(
+    told(tqdm("", 1, 1000), tqdm("", 5, 1000), tqdm("", 12, 1000), tqdm("", 500, 1000)),
+    [
+      ...[0.001, 0.012, 0.5],
+    ],
+  );
 });
 
 Deno.test("progress: a bar within epochs counts as their part, and so do Keras' lines", () => {
-  assert.deepEqual(told(tqdm("Epoch 1/4", 5, 10), tqdm("Epoch 2/4", 0, 10), tqdm("Epoch 2/4", 10, 10)), [
-    ...[0.125, 0.25, 0.5],
-  ]);
+  assert.deepEqual(
+    told(tqdm("Epoch 1/4", 5, 10), tqdm("Epoch 2/4", 0, 10), tqdm("Epoch 2/4", 10, 10)),
+    [
+      ...[0.125, 0.25, 0.5],
+    ],
+  );
   assert.deepEqual(
     told(
       "Epoch 1/2",
@@ -46,8 +54,15 @@ Deno.test("progress: lines with values and their epoch or step", () => {
 });
 
 Deno.test("progress: the outer of two bars; an inner one that begins again says nothing alone", () => {
-  assert.deepEqual(told(tqdm("epochs", 1, 4), tqdm("", 9, 10), tqdm("", 1, 10), tqdm("epochs", 2, 4)), [0.25, 0.5]);
-  assert.deepEqual(told(tqdm("", 5, 10), tqdm("", 9, 10), tqdm("", 1, 10), tqdm("", 5, 10)), [0.5, 0.9, null]);
+  assert.deepEqual(
+    told(tqdm("epochs", 1, 4), tqdm("", 9, 10), tqdm("", 1, 10), tqdm("epochs", 2, 4)),
+    [0.25, 0.5],
+  );
+  assert.deepEqual(told(tqdm("", 5, 10), tqdm("", 9, 10), tqdm("", 1, 10), tqdm("", 5, 10)), [
+    0.5,
+    0.9,
+    null,
+  ]);
 });
 
 Deno.test("progress: preparations, tests, epochs without their number, and prose say nothing", () => {

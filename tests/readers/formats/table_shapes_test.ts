@@ -1,10 +1,15 @@
-/** Tables and texts in other shapes than trackers write: however they are cut, the records are the same. */
+/**
+ * Tables and texts in other shapes than trackers write: however they are cut, the records are the
+ * same.
+ */
 import assert from "node:assert/strict";
 import type { SourceRecord } from "../../../src/readers/format/tracker_records.ts";
 import { assertSameHoweverRead, bytesOf } from "./harness.ts";
 
 function brief(records: readonly SourceRecord[]): string {
-  return records.map((r) => r.kind === "scalar" ? `${r.tag}@${r.step}=${r.value}` : r.kind).join(" ");
+  return records.map((r) => r.kind === "scalar" ? `${r.tag}@${r.step}=${r.value}` : r.kind).join(
+    " ",
+  );
 }
 
 Deno.test("CSV: separators, padding, headers in the middle and none", () => {
@@ -20,7 +25,10 @@ Deno.test("CSV: separators, padding, headers in the middle and none", () => {
     // Texts in a column of texts are no header.
     ["step,stage\n0,start\nlast,end\n1,x\n", ""],
     ["0.5,10\n0.6,20\n", "", ["no_form"]],
-    ['#{"t_start": 1790000000.0}\nr,l,t\n1,20,40\n#{"t_start": 1790000100.0}\nr,l,t\n2,30,70\n', "episode episode"],
+    [
+      '#{"t_start": 1790000000.0}\nr,l,t\n1,20,40\n#{"t_start": 1790000100.0}\nr,l,t\n2,30,70\n',
+      "episode episode",
+    ],
   ];
   for (const [text, expected, problems = []] of cases) {
     const found = assertSameHoweverRead("csv", bytesOf(text));
@@ -30,8 +38,16 @@ Deno.test("CSV: separators, padding, headers in the middle and none", () => {
 });
 
 Deno.test("CSV: of too many names of columns the first ones are read, and one problem says how many", () => {
-  const names = Array.from({ length: 1100 }, (_, i) => `gradient_norm/model.encoder.layers.${i}.attention.weight`);
-  const text = ["step,loss," + names.join(","), `0,0.5,${names.map(() => 1)}`, `1,0.25,${names.map(() => 1)}`, ""].join(
+  const names = Array.from(
+    { length: 1100 },
+    (_, i) => `gradient_norm/model.encoder.layers.${i}.attention.weight`,
+  );
+  const text = [
+    "step,loss," + names.join(","),
+    `0,0.5,${names.map(() => 1)}`,
+    `1,0.25,${names.map(() => 1)}`,
+    "",
+  ].join(
     "\n",
   );
   const { records, problems } = assertSameHoweverRead("csv", bytesOf(text));
@@ -54,6 +70,9 @@ Deno.test("text file: lines, bars behind returns, tables, and what is not read",
     "step: 2, loss: 0.25",
   ].join("\n");
   const { records, problems } = assertSameHoweverRead("text", bytesOf(text));
-  assert.equal(brief(records), "loss@1=0.5 acc@1=0.1 progress acc@2=0.2 progress a/b@undefined=3 loss@2=0.25");
+  assert.equal(
+    brief(records),
+    "loss@1=0.5 acc@1=0.1 progress acc@2=0.2 progress a/b@undefined=3 loss@2=0.25",
+  );
   assert.deepEqual(problems.map(({ what }) => what), ["no_step"]);
 });

@@ -9,7 +9,9 @@ function brief(fields: LineFields | undefined): string {
   if (fields === undefined) return "";
   const { dialect, step, stepIsEpisode, scalars, episode, wallTime, progress } = fields;
   const values = scalars.map(([tag, value]) => ` ${tag}=${value}`).join("");
-  const end = episode === undefined ? "" : ` episode(${episode.return}, ${episode.length}, ${episode.time})`;
+  const end = episode === undefined
+    ? ""
+    : ` episode(${episode.return}, ${episode.length}, ${episode.time})`;
   return `${dialect} ${step ?? "-"}${stepIsEpisode ? " of episodes" : ""}:${values}${end}${
     wallTime === undefined ? "" : ` at ${wallTime}`
   }${progress === undefined ? "" : ` ${progress.at}/${progress.of}`}`;
@@ -41,7 +43,10 @@ const CASES: readonly [line: string, expected: string][] = [
     "{'loss': np.float32(0.25), 'step': np.int64(3), 'grad': tensor(0.5000, device='cuda:0')}",
     "python_dict 3: loss=0.25 grad=0.5",
   ],
-  ["{'a': array([12.], dtype=float32), 'b': [1, 2], 'c': (3,), 'd': -inf}", "python_dict -: a=12 c=3 d=-Infinity"],
+  [
+    "{'a': array([12.], dtype=float32), 'b': [1, 2], 'c': (3,), 'd': -inf}",
+    "python_dict -: a=12 c=3 d=-Infinity",
+  ],
   ["{'it\\'s': 1, \"b\": 2}", "python_dict -: it's=1 b=2"],
   ["{'loss': '0.9267', 'epoch': '0.5'}", "python_dict -: loss=0.9267 epoch=0.5"],
   ["{'id': '7', 'name': 'x', 'n': 2}", "python_dict -: n=2"],
@@ -55,11 +60,20 @@ const CASES: readonly [line: string, expected: string][] = [
     "episode -: episode(12, 12, 0.5)",
   ],
   ['{"r": -3.5, "l": 7}', "episode -: episode(-3.5, 7, null)"],
-  ["{'episode': {'r': 1.0, 'l': 2, 't': 3.0}, 'step': 40, 'x': 5}", "episode 40: x=5 episode(1, 2, 3)"],
+  [
+    "{'episode': {'r': 1.0, 'l': 2, 't': 3.0}, 'step': 40, 'x': 5}",
+    "episode 40: x=5 episode(1, 2, 3)",
+  ],
   ["{'r': 'x', 'l': 2}", "python_dict -: l=2"],
   // key=value
-  ["global_step=128, episodic_return=[12.]", "key_value 128: episodic_return=12 episode(12, null, null)"],
-  ["global_step=128, episodic_return=[ 9.]", "key_value 128: episodic_return=9 episode(9, null, null)"],
+  [
+    "global_step=128, episodic_return=[12.]",
+    "key_value 128: episodic_return=12 episode(12, null, null)",
+  ],
+  [
+    "global_step=128, episodic_return=[ 9.]",
+    "key_value 128: episodic_return=9 episode(9, null, null)",
+  ],
   [
     "global_step=2048, episodic_return=12.0, episodic_length=12",
     "key_value 2048: episodic_return=12 episodic_length=12 episode(12, 12, null)",
@@ -92,7 +106,10 @@ const CASES: readonly [line: string, expected: string][] = [
   ["step=7 loss=0.3 tag='a b'", "key_value 7: loss=0.3"],
   ["step=7 loss=0.3 (0.31)", "key_value 7: loss=0.3"],
   ["step=7 précision=0.5 loss=0.3", "key_value 7: précision=0.5 loss=0.3"],
-  ["step=5 time=0.12s acc=71.5% speed=3.5it/s loss=0.2", "key_value 5: time=0.12 acc=71.5 speed=3.5 loss=0.2"],
+  [
+    "step=5 time=0.12s acc=71.5% speed=3.5it/s loss=0.2",
+    "key_value 5: time=0.12 acc=71.5 speed=3.5 loss=0.2",
+  ],
   ["step = 100, loss = 0.31", "key_value 100: loss=0.31"],
   ["step=abc loss=0.3", ""],
   ["step=1/2/3 loss=0.3", ""],
@@ -106,7 +123,10 @@ const CASES: readonly [line: string, expected: string][] = [
   ["step 200 loss 0.57", "words 200: loss=0.57"],
   ["Step 1.5k | loss 0.2", "words 1500: loss=0.2"],
   ["Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.305400", "words -: epoch=1 Loss=2.3054"],
-  ["Test set: Average loss: 0.05, Accuracy: 9835/10000 (98%)", "words -: Average_loss=0.05 Accuracy=0.9835"],
+  [
+    "Test set: Average loss: 0.05, Accuracy: 9835/10000 (98%)",
+    "words -: Average_loss=0.05 Accuracy=0.9835",
+  ],
   ["Epoch [3/10], Loss: 0.5", "words 3: Loss=0.5 3/10"],
   ["Epoch [3/10], Step [100/600], Loss: 0.5", "words -: epoch=3 Loss=0.5 3/10"],
   ["[100/1000] loss: 0.5", "words 100: loss=0.5 100/1000"],
@@ -114,7 +134,10 @@ const CASES: readonly [line: string, expected: string][] = [
   ["Iteration 10, mean reward: 5.2 ± 0.3", "words 10: mean_reward=5.2"],
   // Prefixes of loggers and launchers, colours
   ["INFO:root:step=1 loss=0.1", "key_value 1: loss=0.1"],
-  ["2026-01-01 12:00:00,123 - INFO - Epoch 2: loss: 0.5, val_loss: 0.6", "words 2: loss=0.5 val_loss=0.6"],
+  [
+    "2026-01-01 12:00:00,123 - INFO - Epoch 2: loss: 0.5, val_loss: 0.6",
+    "words 2: loss=0.5 val_loss=0.6",
+  ],
   ["[2024-01-01 10:00:00,000][root][INFO] - step: 3, loss: 0.2", "words 3: loss=0.2"],
   ["I0101 12:00:00.000000 1234 train.py:57] step: 3, loss: 0.2", "words 3: loss=0.2"],
   ["[rank0]: step 5 loss: 0.5", "words 5: loss=0.5"],
@@ -130,9 +153,18 @@ const CASES: readonly [line: string, expected: string][] = [
   [" 10%|##  | 1/10 [00:01<00:09]{'loss': 0.1, 'step': 3}", "python_dict 3: loss=0.1 1/10"],
   [" 50%|███  | 5/10 [00:00<00:00, 10.0it/s, loss=0.5, acc=71%]", "bar 5: loss=0.5 acc=71 5/10"],
   ["Epoch 1:  50%|███  | 5/10 [00:00<00:00, 10.0it/s, loss=0.5, v_num=1]", "bar 1: 5/10"],
-  ["Epoch 1: 100%|██████| 10/10 [00:00<00:00, 10.0it/s, loss=0.5, v_num=1]", "bar 1: loss=0.5 10/10"],
-  ["10/10 ━━━━━━━━━━ 1s 10ms/step - accuracy: 0.1 - loss: 2.3", "bar -: accuracy=0.1 loss=2.3 10/10"],
-  ["100/100 [==============================] - 1s 10ms/step - loss: 0.5", "bar -: loss=0.5 100/100"],
+  [
+    "Epoch 1: 100%|██████| 10/10 [00:00<00:00, 10.0it/s, loss=0.5, v_num=1]",
+    "bar 1: loss=0.5 10/10",
+  ],
+  [
+    "10/10 ━━━━━━━━━━ 1s 10ms/step - accuracy: 0.1 - loss: 2.3",
+    "bar -: accuracy=0.1 loss=2.3 10/10",
+  ],
+  [
+    "100/100 [==============================] - 1s 10ms/step - loss: 0.5",
+    "bar -: loss=0.5 100/100",
+  ],
   [" 3/10 [=====>........................] - ETA: 0s - loss: 0.5", "bar -: 3/10"],
   // Prose, settings and other output have no curves.
   ["Saving checkpoint at step 200 to out/ckpt.pt", ""],
@@ -182,7 +214,9 @@ Deno.test("text lines: every dialect is off by its name", () => {
         .flatMap((line) => text.read(line) ?? []);
     };
     assert.equal(read([])[0]?.dialect, dialect);
-    assert.ok(read([dialect]).every((fields) => fields.dialect !== dialect && fields.episode === undefined));
+    assert.ok(
+      read([dialect]).every((fields) => fields.dialect !== dialect && fields.episode === undefined),
+    );
   }
   assert.equal(
     brief(readTextLine("global_step=128, episodic_return=[12.]", new Set(["episode"]))),
@@ -198,7 +232,10 @@ function readLines(name: string): { lines: string[]; found: LineFields[] } {
 
 Deno.test("text lines: Stable-Baselines3's tables as PPO prints them; the step is time/total_timesteps", () => {
   const { lines, found } = readLines("sb3.stdout.txt");
-  assert.deepEqual(found.map(({ step, scalars }) => [step, scalars.length]), [[256, 5], [512, 15], [768, 15], [
+  assert.deepEqual(found.map(({ step, scalars }) => [step, scalars.length]), [[256, 5], [512, 15], [
+    768,
+    15,
+  ], [
     1024,
     15,
   ]]);
@@ -206,7 +243,10 @@ Deno.test("text lines: Stable-Baselines3's tables as PPO prints them; the step i
     brief(found[0]),
     "table 256: rollout/ep_len_mean=18.1 rollout/ep_rew_mean=18.1 time/fps=508 time/iterations=1 time/time_elapsed=0",
   );
-  assert.deepEqual(found[1]!.scalars.slice(-2), [["train/policy_gradient_loss", -0.00243], ["train/value_loss", 72.7]]);
+  assert.deepEqual(found[1]!.scalars.slice(-2), [["train/policy_gradient_loss", -0.00243], [
+    "train/value_loss",
+    72.7,
+  ]]);
   const text = new TextLines();
   const open = lines.slice(0, lines.indexOf("| time/              |          |")).map((
     line,
@@ -215,7 +255,14 @@ Deno.test("text lines: Stable-Baselines3's tables as PPO prints them; the step i
 });
 
 Deno.test("text lines: what stands in a table's way ends it", () => {
-  const table = ["-----------", "| a/ | |", "|    b | 1 |", "other output", "|    c | 2 |", "-----------"];
+  const table = [
+    "-----------",
+    "| a/ | |",
+    "|    b | 1 |",
+    "other output",
+    "|    c | 2 |",
+    "-----------",
+  ];
   const text = new TextLines();
   assert.deepEqual(table.flatMap((line) => text.read(line) ?? []), []);
   const next = ["| x | 3 |", "-----------", "-----------"].flatMap((line) => text.read(line) ?? []);
@@ -229,7 +276,10 @@ Deno.test("text lines: what stands in a table's way ends it", () => {
 Deno.test("text lines: what Transformers prints", () => {
   const { found } = readLines("transformers.stdout.txt");
   assert.equal(found.length, 7);
-  assert.equal(brief(found[0]), "python_dict -: loss=0.9267 grad_norm=0.7696 learning_rate=0.00004375 epoch=0.5");
+  assert.equal(
+    brief(found[0]),
+    "python_dict -: loss=0.9267 grad_norm=0.7696 learning_rate=0.00004375 epoch=0.5",
+  );
 });
 
 Deno.test("text lines: hostile lines cost little and throw nothing", () => {
@@ -286,8 +336,15 @@ Deno.test("literals: JSON, Python, NumPy and PyTorch", () => {
   for (const [text, value] of cases) assert.deepEqual(literalOf(text), value, text);
   assert.deepEqual(jsonOf('{"a": NaN, "b": "NaN"}'), { a: NaN, b: "NaN" });
   assert.equal(jsonOf("{'a': 1}"), undefined);
-  for (const [text, value] of [["1", 1], [".5", 0.5], ["+2", 2], ["NaN", NaN], ["-Inf", -Infinity]] as const) {
+  for (
+    const [text, value] of [["1", 1], [".5", 0.5], ["+2", 2], ["NaN", NaN], [
+      "-Inf",
+      -Infinity,
+    ]] as const
+  ) {
     assert.deepEqual(numberOfText(text), value);
   }
-  for (const text of ["", "1,5", "0x10", "1e", "--1", "1 ", "Infinit"]) assert.equal(numberOfText(text), undefined);
+  for (const text of ["", "1,5", "0x10", "1e", "--1", "1 ", "Infinit"]) {
+    assert.equal(numberOfText(text), undefined);
+  }
 });

@@ -8,11 +8,15 @@ import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { assertSameHoweverRead, FIXTURES, readAll, readOn } from "./harness.ts";
 
 async function fixture(): Promise<Uint8Array> {
-  const file = (await Deno.open(`${FIXTURES}offline.wandb.gz`)).readable.pipeThrough(new DecompressionStream("gzip"));
+  const file = (await Deno.open(`${FIXTURES}offline.wandb.gz`)).readable.pipeThrough(
+    new DecompressionStream("gzip"),
+  );
   return new Uint8Array(await new Response(file).arrayBuffer());
 }
 
-function scalars(records: readonly SourceRecord[]): [tag: string, step: number | undefined, value: number][] {
+function scalars(
+  records: readonly SourceRecord[],
+): [tag: string, step: number | undefined, value: number][] {
   return records.flatMap((r) => r.kind === "scalar" ? [[r.tag, r.step, r.value] as const] : [])
     .map(([tag, step, value]): [string, number | undefined, number] => [tag, step, value])
     .sort(([a, s], [b, t]) => s! - t! || (a < b ? -1 : 1));
@@ -39,14 +43,19 @@ Deno.test("W&B: an offline run of wandb 0.30, however its log grows", async () =
     ["summary/best", undefined, 0.75],
   ]);
   const [run] = records.filter((r) => r.kind === "run");
-  assert.deepEqual(run && [run.name, run.project, run.wallTime! > 1.7e9], ["ppo-1", "cartpole", true]);
+  assert.deepEqual(run && [run.name, run.project, run.wallTime! > 1.7e9], [
+    "ppo-1",
+    "cartpole",
+    true,
+  ]);
   assert.deepEqual(records.flatMap((r) => r.kind === "params" ? [{ ...r.values }] : []), [
     { lr: 0.0003, env_id: "CartPole-v1", anneal: true, net: { layers: [64, 64] }, clip: null },
     { late: 5 },
   ]);
   const histogram = records.find((r) => r.kind === "histogram")!;
   assert.deepEqual(
-    histogram.kind === "histogram" && [histogram.tag, histogram.step, histogram.left, histogram.right, histogram.count],
+    histogram.kind === "histogram" &&
+      [histogram.tag, histogram.step, histogram.left, histogram.right, histogram.count],
     ["h", 101, [0, 1, 2], [1, 2, 3], [1, 2, 3]],
   );
   const media = records.find((r) => r.kind === "media")!;
@@ -55,10 +64,18 @@ Deno.test("W&B: an offline run of wandb 0.30, however its log grows", async () =
       [media.media, media.tag, media.step, media.type, media.width, media.height, media.caption],
     ["image", "img", 102, "image/png", 4, 4, "black"],
   );
-  assert.match(media.kind === "media" ? media.path! : "", /^media\/images\/img_\d+_[0-9a-f]+\.png$/);
+  assert.match(
+    media.kind === "media" ? media.path! : "",
+    /^media\/images\/img_\d+_[0-9a-f]+\.png$/,
+  );
   const texts = records.flatMap((r) => r.kind === "text" ? [[r.tag, r.text.length]] : []);
   assert.deepEqual(texts, [["name", 4], ["long", 40000]]);
-  assert.deepEqual(records.at(-1), { kind: "status", wallTime: undefined, status: "success", exitCode: 0 });
+  assert.deepEqual(records.at(-1), {
+    kind: "status",
+    wallTime: undefined,
+    status: "success",
+    exitCode: 0,
+  });
   const loss = records.find((r) => r.kind === "scalar" && r.tag === "loss");
   assert.ok(loss?.kind === "scalar" && Math.abs(loss.wallTime! - run!.wallTime!) < 60);
 });
@@ -107,7 +124,9 @@ function history(step: number, value: string, padding = 0): Uint8Array {
   record.tag(2, WireType.LengthDelimited).fork();
   const item = (key: string, json: string) => {
     record.tag(1, WireType.LengthDelimited).fork();
-    record.tag(1, WireType.LengthDelimited).string(key).tag(16, WireType.LengthDelimited).string(json).join();
+    record.tag(1, WireType.LengthDelimited).string(key).tag(16, WireType.LengthDelimited).string(
+      json,
+    ).join();
   };
   item("loss", value);
   if (padding > 0) item("_runtime", `"${"x".repeat(padding)}"`);
@@ -129,14 +148,18 @@ function message(field: number, write: (record: BinaryWriter) => void): Uint8Arr
 /** Field 1 of histories and summaries: an item. */
 function item(record: BinaryWriter, key: string, json: string): void {
   record.tag(1, WireType.LengthDelimited).fork();
-  record.tag(1, WireType.LengthDelimited).string(key).tag(16, WireType.LengthDelimited).string(json).join();
+  record.tag(1, WireType.LengthDelimited).string(key).tag(16, WireType.LengthDelimited).string(json)
+    .join();
 }
 
 Deno.test("W&B: a metric has the axis that define_metric gives it, and the summary's own values are results", () => {
   const define = (field: number, name: string, step: string) =>
     message(
       12,
-      (r) => r.tag(field, WireType.LengthDelimited).string(name).tag(4, WireType.LengthDelimited).string(step),
+      (r) =>
+        r.tag(field, WireType.LengthDelimited).string(name).tag(4, WireType.LengthDelimited).string(
+          step,
+        ),
     );
   const row = (step: number, values: Record<string, number>) =>
     message(2, (r) => {
@@ -144,7 +167,10 @@ Deno.test("W&B: a metric has the axis that define_metric gives it, and the summa
       r.tag(2, WireType.LengthDelimited).fork().tag(1, WireType.Varint).int64(step).join();
     });
   const summary = (values: Record<string, number>) =>
-    message(3, (r) => Object.entries(values).forEach(([key, value]) => item(r, key, String(value))));
+    message(
+      3,
+      (r) => Object.entries(values).forEach(([key, value]) => item(r, key, String(value))),
+    );
   const { file } = logOf([
     define(1, "epoch", ""),
     define(2, "val/*", "epoch"),
@@ -161,7 +187,9 @@ Deno.test("W&B: a metric has the axis that define_metric gives it, and the summa
   ]);
   const { records, problems } = assertSameHoweverRead("wandb", file);
   assert.deepEqual(problems, []);
-  const found = records.flatMap((r) => r.kind === "scalar" ? [`${r.tag} ${r.step} ${r.value}`] : []);
+  const found = records.flatMap((r) =>
+    r.kind === "scalar" ? [`${r.tag} ${r.step} ${r.value}`] : []
+  );
   assert.deepEqual(found.filter((one) => !one.startsWith("epoch")), [
     "loss 0 1",
     "val/acc 0 0.2",
@@ -174,7 +202,8 @@ Deno.test("W&B: a metric has the axis that define_metric gives it, and the summa
 });
 
 Deno.test("W&B: records at every place of a block", () => {
-  // The second record begins at each of the last bytes of the first block, where only padding or a header fits.
+  // The second record begins at each of the last bytes of the first block, where only padding or a
+  // header fits.
   for (let room = 0; room < 20; room++) {
     const bare = logOf([history(1, "1", 32000)]).file.length;
     const { file } = logOf([
@@ -183,7 +212,11 @@ Deno.test("W&B: records at every place of a block", () => {
       history(3, "3", 70000),
     ]);
     const { records, problems } = readAll("wandb", file);
-    assert.deepEqual([values(records), problems], [[[1, 1], [2, 2], [3, 3]], []], `${room} bytes left`);
+    assert.deepEqual(
+      [values(records), problems],
+      [[[1, 1], [2, 2], [3, 3]], []],
+      `${room} bytes left`,
+    );
   }
 });
 
@@ -194,7 +227,9 @@ Deno.test("W&B: a torn tail waits at the record's beginning", () => {
     assert.deepEqual(values(readOn(reader, file.subarray(0, file.length - cut)).records), [[1, 1]]);
     assert.equal(reader.offset, starts[1]);
     const waiting = reader.read(file.subarray(starts[1]!, file.length - cut));
-    assert.ok(waiting.need > file.length - cut - starts[1]! && waiting.need <= file.length - starts[1]!);
+    assert.ok(
+      waiting.need > file.length - cut - starts[1]! && waiting.need <= file.length - starts[1]!,
+    );
     assert.deepEqual(values(readOn(reader, file).records), [[2, 2]]);
   }
 });
@@ -217,10 +252,17 @@ Deno.test("W&B: a broken chunk costs its block, and is told", () => {
 
 Deno.test("W&B: a record without its end costs itself only", () => {
   const { file, starts } = logOf([history(1, "1"), history(2, "2", 70000)]);
-  const torn = new Uint8Array([...file.subarray(0, BLOCK_BYTES), ...chunk(CHUNK.FULL, history(3, "3"))]);
+  const torn = new Uint8Array([
+    ...file.subarray(0, BLOCK_BYTES),
+    ...chunk(CHUNK.FULL, history(3, "3")),
+  ]);
   const { records, problems } = assertSameHoweverRead("wandb", torn);
   assert.deepEqual(values(records), [[1, 1], [3, 3]]);
-  assert.deepEqual(problems.map((p) => [p.what, p.at, p.bytes]), [["corrupt", starts[1], BLOCK_BYTES - starts[1]!]]);
+  assert.deepEqual(problems.map((p) => [p.what, p.at, p.bytes]), [[
+    "corrupt",
+    starts[1],
+    BLOCK_BYTES - starts[1]!,
+  ]]);
 });
 
 Deno.test("W&B: a block that shows zeros where bytes are on their way waits", () => {
@@ -228,7 +270,10 @@ Deno.test("W&B: a block that shows zeros where bytes are on their way waits", ()
   const seen = file.slice();
   seen.fill(0, starts[1]!);
   const reader = openFormat("wandb");
-  assert.deepEqual(readOn(reader, seen), { records: [{ ...readAll("wandb", file).records[0]! }], problems: [] });
+  assert.deepEqual(readOn(reader, seen), {
+    records: [{ ...readAll("wandb", file).records[0]! }],
+    problems: [],
+  });
   assert.deepEqual(values(readOn(reader, file).records), [[2, 2]]);
 });
 

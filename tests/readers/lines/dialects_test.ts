@@ -17,7 +17,9 @@ function brief(step: StepRecord): Record<string, unknown> {
   const differs = Object.entries(step).filter(([name, value]) =>
     name === "agentId" ? value !== "agent_1" : value !== "" && value !== 0 && value !== false
   );
-  return Object.fromEntries(differs.map(([k, v]) => [k, typeof v === "number" && !Number.isFinite(v) ? String(v) : v]));
+  return Object.fromEntries(
+    differs.map(([k, v]) => [k, typeof v === "number" && !Number.isFinite(v) ? String(v) : v]),
+  );
 }
 
 function read(line: string): Record<string, unknown> {
@@ -34,9 +36,13 @@ function read(line: string): Record<string, unknown> {
 
 for (const { name } of [...Deno.readDirSync(directory)].sort((a, b) => a.name < b.name ? -1 : 1)) {
   const url = new URL(name, directory);
-  const fixtures = Deno.readTextFileSync(url).split("\n").filter((l) => l !== "").map((l) => JSON.parse(l) as Fixture);
+  const fixtures = Deno.readTextFileSync(url).split("\n").filter((l) => l !== "").map((l) =>
+    JSON.parse(l) as Fixture
+  );
   if (Deno.env.get("MOSAIC_UPDATE_FIXTURES") === "1") {
-    const lines = fixtures.map((f) => JSON.stringify({ about: f.about, line: f.line, expect: read(f.line) }));
+    const lines = fixtures.map((f) =>
+      JSON.stringify({ about: f.about, line: f.line, expect: read(f.line) })
+    );
     Deno.writeTextFileSync(url, lines.join("\n") + "\n");
     continue;
   }
@@ -49,7 +55,11 @@ for (const { name } of [...Deno.readDirSync(directory)].sort((a, b) => a.name < 
 
 Deno.test("dialects: every JSON text of a record is valid JSON", () => {
   for (const { name } of Deno.readDirSync(directory)) {
-    for (const line of Deno.readTextFileSync(new URL(name, directory)).split("\n").filter((l) => l !== "")) {
+    for (
+      const line of Deno.readTextFileSync(new URL(name, directory)).split("\n").filter((l) =>
+        l !== ""
+      )
+    ) {
       const parsed = parseLine((JSON.parse(line) as Fixture).line, CONTEXT);
       const record = parsed.type === "step"
         ? parsed.step
@@ -66,15 +76,23 @@ Deno.test("dialects: every JSON text of a record is valid JSON", () => {
 });
 
 Deno.test("dialects: the proxy's worker id wins, its agent id is only a default", () => {
-  const parsed = parseLine('{"type":"step","agent_id":"a","worker_id":"w"}', { agentId: "d", workerId: "mine" });
+  const parsed = parseLine('{"type":"step","agent_id":"a","worker_id":"w"}', {
+    agentId: "d",
+    workerId: "mine",
+  });
   assert(parsed.type === "step");
   assert.equal(parsed.step.agentId, "a");
   assert.equal(parsed.step.workerId, "mine");
 });
 
 Deno.test("dialects: a line of a megabyte is read like a short one", () => {
-  const rgb = JSON.stringify(Array.from({ length: 400 }, () => Array.from({ length: 400 }, () => [255, 0, 128])));
-  const parsed = parseLine(`{"type":"step","render_payload":{"rgb":${rgb}},"action":1,"note":"é"}`, CONTEXT);
+  const rgb = JSON.stringify(
+    Array.from({ length: 400 }, () => Array.from({ length: 400 }, () => [255, 0, 128])),
+  );
+  const parsed = parseLine(
+    `{"type":"step","render_payload":{"rgb":${rgb}},"action":1,"note":"é"}`,
+    CONTEXT,
+  );
   assert(parsed.type === "step");
   assert.equal(parsed.step.renderPayloadJson, `{"rgb":${rgb}}`);
   assert.equal(parsed.step.infoJson, '{"note":"é"}');

@@ -31,7 +31,27 @@ const SEEDS = [
   '{"k":{"k":{"k":[[[0]]]}}}',
 ];
 const CHUNKS = [
-  ...["{", "}", "[", "]", ",", ":", '"', "\\", "\\u12", "\\u00G0", "\\x", "-", "+", ".", "e", "0", "01", "1.", ".5"],
+  ...[
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "\\",
+    "\\u12",
+    "\\u00G0",
+    "\\x",
+    "-",
+    "+",
+    ".",
+    "e",
+    "0",
+    "01",
+    "1.",
+    ".5",
+  ],
   ...[
     "1e",
     "tru",
@@ -64,7 +84,8 @@ Deno.test("JSON walk: takes for JSON what JSON.parse takes for it, and nothing e
     let text = SEEDS[below(SEEDS.length)]!;
     for (let changes = below(3); changes >= 0; changes--) {
       const at = below(text.length + 1);
-      text = text.slice(0, at) + (below(3) === 0 ? "" : CHUNKS[below(CHUNKS.length)]!) + text.slice(at + below(3));
+      text = text.slice(0, at) + (below(3) === 0 ? "" : CHUNKS[below(CHUNKS.length)]!) +
+        text.slice(at + below(3));
     }
     text = text.toWellFormed();
     const expected = isJson(text);
@@ -104,7 +125,8 @@ Deno.test("fields: values are those of JSON.parse, whatever the number looks lik
   const fields = new Fields();
   const below = randomly(3);
   const digits = () =>
-    String(below(1e9)).padStart(9, "0").slice(0, 1 + below(9)) + (below(2) ? String(below(1e9)) : "");
+    String(below(1e9)).padStart(9, "0").slice(0, 1 + below(9)) +
+    (below(2) ? String(below(1e9)) : "");
   for (let i = 0; i < 5000; i++) {
     const whole = String(Number(digits()));
     const text = `${below(2) ? "-" : ""}${whole}${below(2) ? `.${digits()}` : ""}${

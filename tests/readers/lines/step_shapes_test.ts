@@ -1,4 +1,7 @@
-/** What is read by comparing a line with an earlier one is what reading its fields gives, whatever the lines are. */
+/**
+ * What is read by comparing a line with an earlier one is what reading its fields gives, whatever
+ * the lines are.
+ */
 import assert from "node:assert/strict";
 import { Lines } from "../../../src/readers/lines/lines.ts";
 import { ByteText } from "../../../src/base/text/byte_text.ts";
@@ -12,7 +15,9 @@ const CONTEXT = { agentId: "a", workerId: "" };
 /** Texts that lie among a line's bytes, as strings. */
 function withStrings(step: AlikeStep["step"]): object {
   return Object.fromEntries(
-    Object.entries(step).map(([key, value]) => [key, value instanceof ByteText ? value.toString() : value]),
+    Object.entries(step).map((
+      [key, value],
+    ) => [key, value instanceof ByteText ? value.toString() : value]),
   );
 }
 
@@ -24,7 +29,9 @@ function bothWays(texts: readonly string[]): number {
   for (const [i, text] of texts.entries()) {
     const parsed = readLine(lines, i, CONTEXT, undefined, shapes);
     const isAlike = parsed.type === "alike";
-    const read = isAlike ? { type: "step", step: withStrings(parsed.step), violations: [] } : parsed;
+    const read = isAlike
+      ? { type: "step", step: withStrings(parsed.step), violations: [] }
+      : parsed;
     assert.deepEqual(read, parseLine(text, CONTEXT), texts.slice(0, i + 1).join("\n"));
     if (isAlike) compared++;
   }
@@ -33,8 +40,24 @@ function bothWays(texts: readonly string[]): number {
 
 const INDEX = ["0", "7", "12", "999999999999999"];
 const REALS = ["1.0", "-0.5", "0", "-0.0", "3.141592653589793", "1e-05", "123456789012345678"];
-const JSONS = ["[0.1,-2]", "1", '"left"', '{"a":[1,{"b":null}]}', '"\\u00e9\\n"', '"ü"', "true", "[]"];
-const TIMES = ["1700000000000000001", "1700000000.25", '"2026-01-02T03:04:05Z"', "5", '" 1700000001 "', "-1"];
+const JSONS = [
+  "[0.1,-2]",
+  "1",
+  '"left"',
+  '{"a":[1,{"b":null}]}',
+  '"\\u00e9\\n"',
+  '"ü"',
+  "true",
+  "[]",
+];
+const TIMES = [
+  "1700000000000000001",
+  "1700000000.25",
+  '"2026-01-02T03:04:05Z"',
+  "5",
+  '" 1700000001 "',
+  "-1",
+];
 const ODD = [
   "null",
   "NaN",
@@ -53,14 +76,20 @@ const ODD = [
 ];
 /** What a worker writes under each name. */
 const VALUES: Record<string, string[]> = {
-  ...Object.fromEntries(["episode", "episode_index", "episode_number", "step_index", "step", "time_step", "seed"].map(
-    (name) => [name, INDEX],
-  )),
+  ...Object.fromEntries(
+    ["episode", "episode_index", "episode_number", "step_index", "step", "time_step", "seed"].map(
+      (name) => [name, INDEX],
+    ),
+  ),
   reward: REALS,
   ...Object.fromEntries(["terminated", "truncated"].map((name) => [name, ["true", "false"]])),
-  ...Object.fromEntries(["action", "observation", "loss", "q", "kürzel"].map((name) => [name, JSONS.concat(REALS)])),
+  ...Object.fromEntries(
+    ["action", "observation", "loss", "q", "kürzel"].map((name) => [name, JSONS.concat(REALS)]),
+  ),
   ...Object.fromEntries(["ts", "timestamp", "ts_unix_ns"].map((name) => [name, TIMES])),
-  ...Object.fromEntries(["agent_id", "run_id", "episode_id", "frame_ref"].map((name) => [name, ['"x"', '"run-ep3"']])),
+  ...Object.fromEntries(
+    ["agent_id", "run_id", "episode_id", "frame_ref"].map((name) => [name, ['"x"', '"run-ep3"']]),
+  ),
   metadata: ['{"episode_index":3,"m":1}', "{}"],
   observation_json: ['"[1]"', '"no"'],
   render_payload: ['{"mode":"ansi"}'],
@@ -103,9 +132,9 @@ Deno.test("shapes of steps: a worker's lines are read by comparing, also with ti
   const line = (i: number) =>
     `{"type":"step","episode":${i >> 3},"step_index":${i & 7},"action":${i % 2},"observation":[${
       i / 7
-    },-1e-05],"reward":${i / 3},"terminated":${i % 8 === 7},"truncated":false,"ts":${1.7e9 + i / 4},"loss":${
-      i / 9
-    }, "tag":"a${i}"}`;
+    },-1e-05],"reward":${i / 3},"terminated":${i % 8 === 7},"truncated":false,"ts":${
+      1.7e9 + i / 4
+    },"loss":${i / 9}, "tag":"a${i}"}`;
   // All but the first, which was read by its fields.
   assert.equal(bothWays(Array.from({ length: 200 }, (_, i) => line(i))), 199);
 });
@@ -119,6 +148,9 @@ Deno.test("shapes of steps: a null lets another field speak", () => {
 });
 
 Deno.test("shapes of steps: lines that are alike in nothing are not compared for ever", () => {
-  const texts = Array.from({ length: 300 }, (_, i) => `{"type":"step","agent_id":"a${i}","step":${i}}`);
+  const texts = Array.from(
+    { length: 300 },
+    (_, i) => `{"type":"step","agent_id":"a${i}","step":${i}}`,
+  );
   assert.equal(bothWays([...texts, ...texts]), 0);
 });

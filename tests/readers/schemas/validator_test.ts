@@ -4,7 +4,11 @@ import { linearPattern } from "../../../src/readers/schemas/patterns.ts";
 import { hasPattern, telemetryValidator } from "../../../src/readers/schemas/validator.ts";
 
 function violations(choice: { id: string; definition: unknown }, line: string): string[] {
-  const parsed = parseLine(line, { agentId: "a", workerId: "" }, telemetryValidator(choice, linearPattern)!.check);
+  const parsed = parseLine(
+    line,
+    { agentId: "a", workerId: "" },
+    telemetryValidator(choice, linearPattern)!.check,
+  );
   assert(parsed.type === "step" || parsed.type === "episode", `${line} is ${parsed.type}`);
   return [...parsed.violations];
 }
@@ -22,9 +26,15 @@ const defaults: [string, string, string[]][] = [
     '{"type":"step","episode_index":0,"step_index":0,"reward":0,"action_json":"1"}',
     [],
   ],
-  ["and the batch worker's", '{"type":"step","episode_id":"R-ep000003","step_index":0,"reward":0.0}', []],
+  [
+    "and the batch worker's",
+    '{"type":"step","episode_id":"R-ep000003","step_index":0,"reward":0.0}',
+    [],
+  ],
   ["a missing reward", '{"type":"step","step_index":0}', ["reward: required"]],
-  ["a step's total is not its reward", '{"type":"step","step_index":0,"episode_reward":1}', ["reward: required"]],
+  ["a step's total is not its reward", '{"type":"step","step_index":0,"episode_reward":1}', [
+    "reward: required",
+  ]],
   ["a negative index", '{"type":"step","step_index":-1,"reward":0}', ["step_index: minimum"]],
   ["flags as texts", '{"type":"step","step_index":0,"reward":"1","terminated":"no"}', [
     "reward: type",
@@ -47,11 +57,17 @@ Deno.test("telemetry schema: telemetry.step.default", async (t) => {
 Deno.test("telemetry schema: a built-in one looks into actions and observations, also where they are JSON in texts", () => {
   const minigrid = { id: "telemetry.step.minigrid@1", definition: null };
   assert.deepEqual(
-    violations(minigrid, '{"type":"step","step_index":0,"reward":0,"action":9,"observation":{"direction":4}}'),
+    violations(
+      minigrid,
+      '{"type":"step","step_index":0,"reward":0,"action":9,"observation":{"direction":4}}',
+    ),
     ["action: maximum", "observation.direction: maximum"],
   );
   assert.deepEqual(
-    violations(minigrid, '{"type":"step","step_index":0,"reward":0,"action_json":"9","observation_json":"[1]"}'),
+    violations(
+      minigrid,
+      '{"type":"step","step_index":0,"reward":0,"action_json":"9","observation_json":"[1]"}',
+    ),
     ["action: maximum"],
   );
 });
@@ -60,9 +76,14 @@ Deno.test("telemetry schema: an inline definition wins over the id", () => {
   const definition = {
     type: "object",
     required: ["loss"],
-    properties: { loss: { type: "number", exclusiveMinimum: 0 }, tags: { type: "array", items: { type: "string" } } },
+    properties: {
+      loss: { type: "number", exclusiveMinimum: 0 },
+      tags: { type: "array", items: { type: "string" } },
+    },
   };
-  assert.deepEqual(violations({ id: DEFAULT.id, definition }, '{"type":"step"}'), ["loss: required"]);
+  assert.deepEqual(violations({ id: DEFAULT.id, definition }, '{"type":"step"}'), [
+    "loss: required",
+  ]);
   assert.deepEqual(violations({ id: "", definition }, '{"type":"step","loss":0,"tags":[1,2]}'), [
     "loss: exclusiveMinimum",
     "tags[]: type",
@@ -73,26 +94,42 @@ Deno.test("telemetry schema: an inline definition wins over the id", () => {
 Deno.test("telemetry schema: an inline definition may speak of steps and episodes apart", () => {
   const definition = { version: 3, episode: { required: ["success"] } };
   assert.equal(telemetryValidator({ id: "mine", definition })!.name, "mine@3");
-  assert.deepEqual(violations({ id: "mine", definition }, '{"type":"episode"}'), ["success: required"]);
+  assert.deepEqual(violations({ id: "mine", definition }, '{"type":"episode"}'), [
+    "success: required",
+  ]);
   assert.deepEqual(violations({ id: "mine", definition }, '{"type":"step"}'), []);
 });
 
 Deno.test("telemetry schema: what has no effect is said", () => {
   assert.equal(telemetryValidator(null), undefined);
   assert.equal(telemetryValidator({ id: "", definition: null }), undefined);
-  assert.match(telemetryValidator({ id: "cleanrl.ppo", definition: null })!.notes[0]!, /not built in/);
-  assert.match(telemetryValidator({ id: "telemetry.step.default@9", definition: null })!.notes[0]!, /not built in/);
-  const notes = telemetryValidator({ id: "", definition: { properties: { a: { oneOf: [] } } } })!.notes;
+  assert.match(
+    telemetryValidator({ id: "cleanrl.ppo", definition: null })!.notes[0]!,
+    /not built in/,
+  );
+  assert.match(
+    telemetryValidator({ id: "telemetry.step.default@9", definition: null })!.notes[0]!,
+    /not built in/,
+  );
+  const notes =
+    telemetryValidator({ id: "", definition: { properties: { a: { oneOf: [] } } } })!.notes;
   assert.deepEqual(notes, ["schema_definition: a.oneOf is not supported and not checked"]);
   assert.match(
-    telemetryValidator({ id: "", definition: { properties: { a: { pattern: "(" } } } }, linearPattern)!.notes[0]!,
+    telemetryValidator(
+      { id: "", definition: { properties: { a: { pattern: "(" } } } },
+      linearPattern,
+    )!.notes[0]!,
     /cannot be used/,
   );
 });
 
 Deno.test("telemetry schema: a pattern takes time linear in the text, and one that would need more is refused", () => {
-  const withPattern = (pattern: string) => ({ id: "", definition: { properties: { a: { pattern } } } });
-  const check = (pattern: string, a: string) => violations(withPattern(pattern), JSON.stringify({ type: "step", a }));
+  const withPattern = (pattern: string) => ({
+    id: "",
+    definition: { properties: { a: { pattern } } },
+  });
+  const check = (pattern: string, a: string) =>
+    violations(withPattern(pattern), JSON.stringify({ type: "step", a }));
   assert.deepEqual(check(String.raw`^[a-z]+-\d{2}$`, "abc-12"), []);
   assert.deepEqual(check(String.raw`^[a-z]+-\d{2}$`, "abc-1"), ["a: pattern"]);
   assert.deepEqual(check(String.raw`^\p{Lu}\u00e9/$`, "\u00c9\u00e9/"), []);

@@ -17,13 +17,21 @@ Deno.test("long blanks, bars and names in printed lines take no more time than t
     `step: 1 loss [${blanks}x`,
     `loss=1 foo ${"_loss".repeat(LONG / 5)}`,
   ];
-  for (const line of lines) assert.equal(readTextLine(line)?.scalars.length ?? 0, 0, line.slice(0, 20));
+  for (const line of lines) {
+    assert.equal(readTextLine(line)?.scalars.length ?? 0, 0, line.slice(0, 20));
+  }
   const printed = `${"%|".repeat(200)}\r${"%|".repeat(200)}{${"x".repeat(LONG)}`;
   assert.equal(segmentsOf(Lines.of(printed), 0)?.length, 2);
 });
 
 Deno.test("a bar of Keras with wide blanks is one", () => {
   const line = "10/10  ━━━━━━━━━━  1s   10ms/step -  accuracy: 0.1 - loss: 2.3";
-  assert.deepEqual(barOf(line), { at: 10, of: 10, title: "", values: "accuracy: 0.1 - loss: 2.3", rest: "" });
+  assert.deepEqual(barOf(line), {
+    at: 10,
+    of: 10,
+    title: "",
+    values: "accuracy: 0.1 - loss: 2.3",
+    rest: "",
+  });
   assert.deepEqual(readTextLine("step=3 loss=[ 0.5 ]")?.scalars, [["loss", 0.5]]);
 });

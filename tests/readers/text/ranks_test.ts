@@ -17,6 +17,8 @@ Deno.test("ranks: each process that prints has series of its own; rank 0 has the
     ["[INFO] step=10 loss=0.5", "loss"],
     ["step=10 loss=0.5", "loss"],
   ];
-  const found = table.map(([line]) => [line, new TextLines().read(line)?.scalars.map(([tag]) => tag).join(" ")]);
+  const found = table.map((
+    [line],
+  ) => [line, new TextLines().read(line)?.scalars.map(([tag]) => tag).join(" ")]);
   assert.deepEqual(found, table);
 });

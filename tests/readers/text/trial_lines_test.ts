@@ -8,7 +8,12 @@ Deno.test("trials: Optuna's lines are read, and nothing that only speaks of tria
   const table: [line: string, trial: ReturnType<typeof trialOf>][] = [
     [
       `${AT}Trial 3 finished with value: 0.5 and parameters: {'x': -1.5, 'kind': 'a}b', 'deep': True}. Best is trial 1 with value: 0.1.`,
-      { number: 3, state: "finished", values: [0.5], parameters: { x: -1.5, kind: "a}b", deep: true } },
+      {
+        number: 3,
+        state: "finished",
+        values: [0.5],
+        parameters: { x: -1.5, kind: "a}b", deep: true },
+      },
     ],
     [
       `${AT}Trial 0 finished with values: [1.0, 2e-05] and parameters: {'n': 3}.`,
@@ -35,8 +40,13 @@ Deno.test("trials: Optuna's lines are read, and nothing that only speaks of tria
 });
 
 Deno.test("trials: a study's value is a point of the program's own curve; the dialect can be switched off", () => {
-  const line = `\x1b[32m[I 2026-01-01 12:00:00,123]\x1b[0m Trial 3 finished with value: 0.5 and parameters: {'x': 1}.`;
+  const line =
+    `\x1b[32m[I 2026-01-01 12:00:00,123]\x1b[0m Trial 3 finished with value: 0.5 and parameters: {'x': 1}.`;
   const fields = new TextLines().read(line)!;
-  assert.deepEqual([fields.step, fields.scalars, fields.trial?.number], [3, [["trial/value", 0.5]], 3]);
+  assert.deepEqual([fields.step, fields.scalars, fields.trial?.number], [
+    3,
+    [["trial/value", 0.5]],
+    3,
+  ]);
   assert.equal(new TextLines(["trial"]).read(line)?.trial, undefined);
 });

@@ -35,5 +35,7 @@ Deno.test("announced: paths are taken relative to the run's directory, and only 
     ["a\0b", undefined],
     ["", undefined],
   ];
-  for (const [path, expected] of cases) assert.equal(relativeWithin("/home/run", path), expected, path);
+  for (const [path, expected] of cases) {
+    assert.equal(relativeWithin("/home/run", path), expected, path);
+  }
 });

@@ -69,7 +69,10 @@ async function withRun(
 Deno.test("artifacts: the window that a video's record names is kept, also by later scans", async () => {
   await withRun(async ({ artifacts, run, registry, write, openAgain }) => {
     const announce = (data: Record<string, unknown>) =>
-      artifacts.announced(run, { kind: "artifact", dataJson: JSON.stringify({ kind: "video", ...data }) });
+      artifacts.announced(run, {
+        kind: "artifact",
+        dataJson: JSON.stringify({ kind: "video", ...data }),
+      });
     for (const name of ["a", "b", "c", "d"]) write(`videos/${name}.mp4`, "film");
     announce({ path: "videos/a.mp4", window_id: 73400327 });
     announce({ path: "videos/b.mp4", payload: { window_id: "0x4600007" } });
@@ -85,8 +88,12 @@ Deno.test("artifacts: the window that a video's record names is kept, also by la
       ["videos/c.mp4", ""],
       ["videos/d.mp4", ""],
     ]);
-    const events = registry.eventsSince(0, { runId: run.runId, limit: 100 }).filter(({ kind }) => kind === "artifact");
-    const said = events.map(({ dataJson }) => JSON.parse(dataJson)).map(({ path, window_id }) => [path, window_id]);
+    const events = registry.eventsSince(0, { runId: run.runId, limit: 100 }).filter(({ kind }) =>
+      kind === "artifact"
+    );
+    const said = events.map(({ dataJson }) => JSON.parse(dataJson)).map((
+      { path, window_id },
+    ) => [path, window_id]);
     assert.deepEqual(said.sort(), kept.map(([path, id]) => [path, id === "" ? undefined : id]));
   });
 });
@@ -126,7 +133,10 @@ Deno.test("artifacts: a file that changed is looked at again, one that is gone i
     artifacts.observe(run);
     await artifacts.settled();
     assert.deepEqual(recorded(), { "checkpoints/a": ["checkpoint", null, sha256("longer now")] });
-    assert.equal(registry.eventsSince(0, { limit: 100 }).filter((e) => e.kind === "artifact").length, 2);
+    assert.equal(
+      registry.eventsSince(0, { limit: 100 }).filter((e) => e.kind === "artifact").length,
+      2,
+    );
   });
 });
 
@@ -146,7 +156,9 @@ Deno.test("artifacts: a file that may still be growing is listed without a check
 Deno.test("artifacts: checksums that a daemon before could not finish are computed by the next one", async () => {
   await withRun(async ({ artifacts, openAgain, registry, run, write, recorded }) => {
     write("checkpoints/a", "text");
-    const finishing = artifacts.finish(registry.apply(run.runId, { type: "cancelled", reason: "user_cancel" }));
+    const finishing = artifacts.finish(
+      registry.apply(run.runId, { type: "cancelled", reason: "user_cancel" }),
+    );
     await finishing;
     await artifacts.close();
     registry.putArtifact({ ...registry.artifact(run.runId, "checkpoints/a")!, sha256: "" });
@@ -201,8 +213,14 @@ Deno.test("artifacts: what the worker announces keeps its kind and step, whereve
         payload: { checkpoint_path: `${home}/checkpoints/latest`, step: 500 },
       }),
     });
-    artifacts.announced(run, { kind: "artifact", dataJson: `{"type":"artifact","kind":"plot","path":"plots/q.png"}` });
-    artifacts.announced(run, { kind: "checkpoint_saved", dataJson: `{"checkpoint_path":"models/final"}` });
+    artifacts.announced(run, {
+      kind: "artifact",
+      dataJson: `{"type":"artifact","kind":"plot","path":"plots/q.png"}`,
+    });
+    artifacts.announced(run, {
+      kind: "checkpoint_saved",
+      dataJson: `{"checkpoint_path":"models/final"}`,
+    });
     artifacts.announced(run, { kind: "heartbeat", dataJson: `{"path":"plots/q.png"}` });
     artifacts.announced(run, { kind: "artifact", dataJson: "no json" });
     artifacts.announced(run, { kind: "artifact", dataJson: `{"path":7}` });
@@ -220,7 +238,9 @@ Deno.test("artifacts: analytics.json is written when the worker left none, and n
   await withRun(async ({ artifacts, run, registry, home, write }) => {
     write("checkpoints/best_step_5.pt", "b");
     write("tensorboard/events.out.tfevents.1", "events");
-    await artifacts.finish(registry.apply(run.runId, { type: "failed", reason: "exit_code_3" }, { exitCode: 3 }));
+    await artifacts.finish(
+      registry.apply(run.runId, { type: "failed", reason: "exit_code_3" }, { exitCode: 3 }),
+    );
     const analytics = JSON.parse(Deno.readTextFileSync(`${home}/analytics.json`));
     assert.equal(analytics.run_id, run.runId);
     assert.equal(analytics.artifacts.tensorboard.enabled, true);
@@ -243,7 +263,9 @@ Deno.test("artifacts: analytics.json is written when the worker left none, and n
     write("analytics.json", "the worker's");
     await artifacts.finish(run);
     assert.equal(Deno.readTextFileSync(`${home}/analytics.json`), "the worker's");
-    assert.ok(!Array.from(Deno.readDirSync(home)).some((entry) => entry.name.startsWith("eval_summary")));
+    assert.ok(
+      !Array.from(Deno.readDirSync(home)).some((entry) => entry.name.startsWith("eval_summary")),
+    );
   });
 });
 
@@ -260,20 +282,28 @@ Deno.test("artifacts: after a removal neither mosaic's analytics.json nor a work
     assert.deepEqual([directory, files, final_checkpoint, best_checkpoint], [null, [], null, null]);
     assert.equal(summary().artifacts.videos_dir, `${home}/videos`);
 
-    const own = `{"artifacts":{"checkpoints":{"files":["${home}/checkpoints/1.pt","elsewhere/2.pt"],` +
+    const own =
+      `{"artifacts":{"checkpoints":{"files":["${home}/checkpoints/1.pt","elsewhere/2.pt"],` +
       `"final_checkpoint":"checkpoints/1.pt"}},"score":1.0,"big":12345678901234567890}`;
     write("analytics.json", own);
     await artifacts.finish(run);
     assert.equal(Deno.readTextFileSync(`${home}/analytics.json`), own);
     await artifacts.finish(run, ["checkpoints"]);
-    assert.deepEqual(summary().artifacts.checkpoints, { files: ["elsewhere/2.pt"], final_checkpoint: null });
+    assert.deepEqual(summary().artifacts.checkpoints, {
+      files: ["elsewhere/2.pt"],
+      final_checkpoint: null,
+    });
     const text = Deno.readTextFileSync(`${home}/analytics.json`);
     assert.ok(text.includes('"score": 1.0') && text.includes("12345678901234567890"), text);
   });
 });
 
 Deno.test("artifacts: an evaluation gets its summary from the episodes of its last attempt", async () => {
-  const episodes = [4, 1, 3, 2, Number.NaN].map((totalReward, i) => ({ seq: i + 2, attempt: 1, totalReward }));
+  const episodes = [4, 1, 3, 2, Number.NaN].map((totalReward, i) => ({
+    seq: i + 2,
+    attempt: 1,
+    totalReward,
+  }));
   await withRun(
     async ({ artifacts, run, registry, clock, home }) => {
       registry.apply(run.runId, { type: "spawned" });
@@ -314,10 +344,17 @@ Deno.test("artifacts: a run without a directory, or one that was deleted, is no 
 
 Deno.test("keep_videos: videos of the best, worst and last episodes stay, and all whose return nobody knows", async () => {
   const returns = [5, 1, 9, 3, 4, 6, 5, 5];
-  const episodes = returns.map((totalReward, episode) => ({ seq: episode + 1, episode, totalReward, attempt: 1 }));
+  const episodes = returns.map((totalReward, episode) => ({
+    seq: episode + 1,
+    episode,
+    totalReward,
+    attempt: 1,
+  }));
   await withRun(
     async ({ artifacts, run, write, home, recorded }) => {
-      for (let episode = 0; episode < 9; episode++) write(`videos/rl-video-episode-${episode}.mp4`, "film");
+      for (let episode = 0; episode < 9; episode++) {
+        write(`videos/rl-video-episode-${episode}.mp4`, "film");
+      }
       for (const other of ["rl-video-step-3.mp4", "rl-video-episode-3.meta.json", "of-all.mp4"]) {
         write(`videos/${other}`, "");
       }
@@ -326,7 +363,8 @@ Deno.test("keep_videos: videos of the best, worst and last episodes stay, and al
       Deno.symlinkSync(`${home}/elsewhere`, `${home}/videos/link`);
       artifacts.observe(run);
       await artifacts.settled();
-      const kept = Object.keys(recorded()).map((path) => /episode-(\d)\.mp4/.exec(path)?.[1]).filter((n) => n);
+      const kept = Object.keys(recorded()).map((path) => /episode-(\d)\.mp4/.exec(path)?.[1])
+        .filter((n) => n);
       // Best 2 and 5, worst 1 and 3, last 6 and 7; 8 has no return yet.
       assert.deepEqual(kept.sort(), ["1", "2", "3", "5", "6", "7", "8"]);
       assert.deepEqual([...Deno.readDirSync(`${home}/videos`)].length, 7 + 4);

@@ -5,7 +5,12 @@ type Exit = NonNullable<Ending["exit"]>;
 
 function ending(exit: Partial<Exit> | undefined, fields: Partial<Ending> = {}): Ending {
   const whole = { code: 0, signal: "", lost: false, stderrTail: [], spawnError: "", ...exit };
-  return { exit: exit === undefined ? undefined : whole, faultRequested: null, runFailed: undefined, ...fields };
+  return {
+    exit: exit === undefined ? undefined : whole,
+    faultRequested: null,
+    runFailed: undefined,
+    ...fields,
+  };
 }
 
 Deno.test("explain: the reason of every way in which a run can end", () => {
@@ -24,14 +29,23 @@ Deno.test("explain: the reason of every way in which a run can end", () => {
     [ending({}, { runFailed: "no environment" }), "run_failed: no environment"],
     [ending({}, { runFailed: "" }), "run_failed"],
     [ending({ code: 1 }, { runFailed: "no environment" }), "exit_code_1"],
-    [ending({ code: null, signal: "SIGKILL" }, { faultRequested: "heartbeat_timeout" }), "heartbeat_timeout"],
-    [ending(undefined, { faultRequested: "preflight: data.h5 is not there" }), "preflight: data.h5 is not there"],
+    [
+      ending({ code: null, signal: "SIGKILL" }, { faultRequested: "heartbeat_timeout" }),
+      "heartbeat_timeout",
+    ],
+    [
+      ending(undefined, { faultRequested: "preflight: data.h5 is not there" }),
+      "preflight: data.h5 is not there",
+    ],
   ];
-  for (const [input, reason] of cases) assert.equal(explain(input)?.reason, reason, JSON.stringify(input));
+  for (const [input, reason] of cases) {
+    assert.equal(explain(input)?.reason, reason, JSON.stringify(input));
+  }
 });
 
 Deno.test("explain: a worker's own text becomes one bounded line without control characters", () => {
-  const reason = explain(ending({}, { runFailed: `\u001b[31mbad\r\nthing\u0007 ${"x".repeat(500)}` }))!.reason;
+  const reason =
+    explain(ending({}, { runFailed: `\u001b[31mbad\r\nthing\u0007 ${"x".repeat(500)}` }))!.reason;
   assert.match(reason, /^run_failed: \[31mbad thing x+…$/);
   assert.equal(reason.length, "run_failed: ".length + 200);
 });
@@ -41,9 +55,15 @@ Deno.test("explain: a failed run names the caller's variables that it did not ge
   for (
     const [line, named] of [
       ["KeyError: 'MY_SECRET'", "-e MY_SECRET$"],
-      ["wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])", "-e WANDB_API_KEY$"],
+      [
+        "wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
+        "-e WANDB_API_KEY$",
+      ],
       ["OSError: You are trying to access a gated repo at huggingface.co", "-e HF_TOKEN$"],
-      ["botocore.exceptions.NoCredentialsError: Unable to locate credentials", "-e AWS_SECRET_ACCESS_KEY$"],
+      [
+        "botocore.exceptions.NoCredentialsError: Unable to locate credentials",
+        "-e AWS_SECRET_ACCESS_KEY$",
+      ],
       [
         "requests.exceptions.HTTPError: 401 Client Error",
         "-e AWS_SECRET_ACCESS_KEY -e HF_TOKEN -e MY_SECRET -e WANDB_API_KEY$",
@@ -77,11 +97,22 @@ const STDERR: [string, string[], RegExp][] = [
   ],
   [
     "the original's arguments",
-    ["usage: cli.py [-h] --config CONFIG", "cli.py: error: unrecognized arguments: --grpc --grpc-target 127.0.0.1:1"],
+    [
+      "usage: cli.py [-h] --config CONFIG",
+      "cli.py: error: unrecognized arguments: --grpc --grpc-target 127.0.0.1:1",
+    ],
     /use_grpc to false/,
   ],
-  ["an argument", ["x.py: error: the following arguments are required: --lr"], /lacks "--lr".*use_grpc/],
-  ["missing module by -m", ["/usr/bin/python3: No module named cleanrl_worker"], /"cleanrl_worker" is not installed/],
+  [
+    "an argument",
+    ["x.py: error: the following arguments are required: --lr"],
+    /lacks "--lr".*use_grpc/,
+  ],
+  [
+    "missing module by -m",
+    ["/usr/bin/python3: No module named cleanrl_worker"],
+    /"cleanrl_worker" is not installed/,
+  ],
   [
     "other version",
     ["ImportError: cannot import name 'Box' from 'gymnasium.spaces' (/x/y.py)"],
@@ -109,16 +140,40 @@ const STDERR: [string, string[], RegExp][] = [
     "RuntimeError: DataLoader worker (pid 5) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. insufficient shared memory (shm)",
   ], /\/dev\/shm/],
   ["host memory", ["MemoryError"], /refused memory/],
-  ["host memory (numpy)", ["numpy.core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB"], /refused memory/],
+  [
+    "host memory (numpy)",
+    ["numpy.core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB"],
+    /refused memory/,
+  ],
   ["descriptors", ["OSError: [Errno 24] Too many open files: '/x'"], /file descriptors/],
   ["no display", ["pygame.error: No available video device"], /display/],
-  ["wandb", ["wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])"], /WANDB_API_KEY/],
-  ["permission", ["PermissionError: [Errno 13] Permission denied: '/data/replay'"], /"\/data\/replay".*owner and mode/],
-  ["stdout opened anew", ["run.sh: 2: cannot create /dev/stderr: Permission denied"], />&1 and >&2/],
+  [
+    "wandb",
+    ["wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])"],
+    /WANDB_API_KEY/,
+  ],
+  [
+    "permission",
+    ["PermissionError: [Errno 13] Permission denied: '/data/replay'"],
+    /"\/data\/replay".*owner and mode/,
+  ],
+  [
+    "stdout opened anew",
+    ["run.sh: 2: cannot create /dev/stderr: Permission denied"],
+    />&1 and >&2/,
+  ],
   ["stdout opened anew (bash)", ["run.sh: line 2: /dev/stdout: Permission denied"], />&1 and >&2/],
-  ["stdout opened anew (Python)", ["PermissionError: [Errno 13] Permission denied: '/dev/stdout'"], />&1 and >&2/],
+  [
+    "stdout opened anew (Python)",
+    ["PermissionError: [Errno 13] Permission denied: '/dev/stdout'"],
+    />&1 and >&2/,
+  ],
   ["permission (shell)", ["bash: ./train.sh: Permission denied"], /owner and mode/],
-  ["command not found (bash)", ["train.sh: line 3: nvcc: command not found"], /"nvcc" is not on the worker's PATH/],
+  [
+    "command not found (bash)",
+    ["train.sh: line 3: nvcc: command not found"],
+    /"nvcc" is not on the worker's PATH/,
+  ],
   ["command not found (sh)", ["sh: 1: uv: not found"], /"uv" is not on/],
   ["command not found (zsh)", ["zsh: command not found: conda"], /"conda" is not on/],
   [
@@ -157,15 +212,27 @@ Deno.test("explain: an exception of no known cause is named, with the place in t
     hint(["RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x3 and 4x2)"]),
     "The program ended with RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x3 and 4x2) (/home/me/train.py, line 7).",
   );
-  assert.match(hint(["AssertionError", "wandb: run is over", ""])!, /ended with AssertionError \(.*line 7\)/);
+  assert.match(
+    hint(["AssertionError", "wandb: run is over", ""])!,
+    /ended with AssertionError \(.*line 7\)/,
+  );
   assert.match(hint(["queue.Empty"])!, /queue\.Empty/);
   assert.match(
-    hint(["RuntimeError: Error(s) in loading state_dict for Net:", "\tsize mismatch for fc.weight"])!,
+    hint([
+      "RuntimeError: Error(s) in loading state_dict for Net:",
+      "\tsize mismatch for fc.weight",
+    ])!,
     /Error\(s\) in loading state_dict for Net:/,
   );
-  assert.match(hint([`ValueError: ${"x".repeat(5000)}`])!, /^The program ended with ValueError: x{287}… \(/);
+  assert.match(
+    hint([`ValueError: ${"x".repeat(5000)}`])!,
+    /^The program ended with ValueError: x{287}… \(/,
+  );
   assert.equal(hint(["warning, no traceback's end"]), null);
-  assert.match(hint(["KeyError: 'lr'"], { code: null, signal: "SIGKILL" })!, /^Somebody or the kernel/);
+  assert.match(
+    hint(["KeyError: 'lr'"], { code: null, signal: "SIGKILL" })!,
+    /^Somebody or the kernel/,
+  );
   const cause = [
     ...TRACEBACK,
     "KeyError: 'a'",
@@ -184,7 +251,12 @@ Deno.test("explain: an exception of no known cause is named, with the place in t
 });
 
 Deno.test("explain: the newest cause counts, and lines after it do not hide it", () => {
-  const stderrTail = ["FileNotFoundError: 'old'", "ModuleNotFoundError: No module named 'torch'", "cleaning up", ""];
+  const stderrTail = [
+    "FileNotFoundError: 'old'",
+    "ModuleNotFoundError: No module named 'torch'",
+    "cleaning up",
+    "",
+  ];
   assert.match(explain(ending({ code: 1, stderrTail }))!.hint!, /"torch"/);
 });
 
@@ -197,9 +269,14 @@ Deno.test("explain: what the daemon decided is explained by that, not by what th
   const stderrTail = ["PermissionError: [Errno 13] Permission denied"];
   const decided = ending({ code: 1, stderrTail }, { faultRequested: "stall_timeout" });
   assert.match(explain(decided)!.hint!, /stall_timeout_seconds/);
-  const schema = ending({ code: 143, stderrTail }, { faultRequested: "telemetry_schema: reward is no number" });
+  const schema = ending({ code: 143, stderrTail }, {
+    faultRequested: "telemetry_schema: reward is no number",
+  });
   assert.match(explain(schema)!.hint!, /metadata.telemetry.strict/);
-  assert.equal(explain(ending(undefined, { faultRequested: "preflight: install torch" }))!.hint, null);
+  assert.equal(
+    explain(ending(undefined, { faultRequested: "preflight: install torch" }))!.hint,
+    null,
+  );
 });
 
 Deno.test("explain: exit codes and signals have hints of their own when stderr has none", () => {
@@ -213,7 +290,10 @@ Deno.test("explain: exit codes and signals have hints of their own when stderr h
     [{ code: null, signal: "SIGSEGV" }, /PYTHONFAULTHANDLER/],
     [{ code: null, signal: "SIGKILL" }, /dmesg/],
     [{ code: null, signal: "SIGUSR2" }, null],
-    [{ code: 127, spawnError: "no such program: trainer is not on the worker's PATH" }, /full path.*proxy\.log/],
+    [
+      { code: 127, spawnError: "no such program: trainer is not on the worker's PATH" },
+      /full path.*proxy\.log/,
+    ],
     [{ code: 127, spawnError: "no such program: /x/trainer" }, /full path/],
     [{ code: 127, spawnError: "trainer: No such file or directory" }, /full path/],
     [{ code: 126, spawnError: "trainer: Permission denied" }, /chmod \+x/],
@@ -226,6 +306,9 @@ Deno.test("explain: exit codes and signals have hints of their own when stderr h
 });
 
 Deno.test("explain: a hostile line is answered at once", () => {
-  const stderrTail = [`${"'".repeat(50_000)}PermissionError${"'".repeat(50_000)}`, `${"a:".repeat(100_000)} not found`];
+  const stderrTail = [
+    `${"'".repeat(50_000)}PermissionError${"'".repeat(50_000)}`,
+    `${"a:".repeat(100_000)} not found`,
+  ];
   assert.doesNotThrow(() => explain(ending({ code: 1, stderrTail })));
 });

@@ -43,7 +43,10 @@ const MESSAGES: [message: string, text: string][] = [
 Deno.test("GPU memory: what was asked for, what was free and who had the rest become the reason", () => {
   for (const [message, text] of MESSAGES) {
     const { reason, hint } = reasonOf(["Traceback (most recent call last):", message])!;
-    assert.equal(reason, text === "" ? "gpu_out_of_memory" : `gpu_out_of_memory: ${text}`.slice(0, 219));
+    assert.equal(
+      reason,
+      text === "" ? "gpu_out_of_memory" : `gpu_out_of_memory: ${text}`.slice(0, 219),
+    );
     assert.match(hint!, /mosaic gpus/, message);
   }
   assert.match(reasonOf([MESSAGES[1]![0]])!.hint!, /^Others had memory of the run's GPU/);

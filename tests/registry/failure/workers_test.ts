@@ -1,4 +1,6 @@
-/** Real programs that fail in the usual ways under a real daemon: each run says what to do about it. */
+/**
+ * Real programs that fail in the usual ways under a real daemon: each run says what to do about it.
+ */
 import assert from "node:assert/strict";
 import { configOf } from "../../harness/configs.ts";
 import { TestDaemon } from "../../harness/daemon.ts";
@@ -16,7 +18,11 @@ const havePython = (() => {
 /** What fails, how the run's reason reads, and what the hint must say. */
 const SHELL: Record<string, [script: string, reason: string, hint: RegExp]> = {
   "a full disk": ["cat /etc/passwd > /dev/full", "exit_code_1", /disk is full/],
-  "a missing command": ["no-such-trainer --fast", "exit_code_127", /"no-such-trainer" is not on the worker's PATH/],
+  "a missing command": [
+    "no-such-trainer --fast",
+    "exit_code_127",
+    /"no-such-trainer" is not on the worker's PATH/,
+  ],
   "a program without the right to be executed": ["/etc/passwd", "exit_code_126", /may not use/],
   "a segmentation fault": ["kill -SEGV $$", "signal_SIGSEGV", /./],
   "a kill by somebody": ["kill -KILL $$", "signal_SIGKILL", /memory/],
@@ -24,7 +30,11 @@ const SHELL: Record<string, [script: string, reason: string, hint: RegExp]> = {
 
 const SCRIPTS: Record<string, [script: string, reason: string, hint: RegExp]> = {
   "a missing module": ["import no_such_module", "exit_code_1", /"no_such_module" is not installed/],
-  "a name that a module lacks": ["from json import fast_loads", "exit_code_1", /without "fast_loads"/],
+  "a name that a module lacks": [
+    "from json import fast_loads",
+    "exit_code_1",
+    /without "fast_loads"/,
+  ],
   "a missing file": ["open('no/data.h5')", "exit_code_1", /"no\/data.h5", which is not there/],
   "a taken port": [
     "import socket\na = socket.socket(); a.bind(('127.0.0.1', 0))\nb = socket.socket(); b.bind(a.getsockname())",
@@ -57,7 +67,9 @@ const SCRIPTS: Record<string, [script: string, reason: string, hint: RegExp]> = 
 };
 
 Deno.test("failures of real programs explain themselves: reason, last lines of standard error, and a hint", async (t) => {
-  if (!havePython) console.log(`SKIPPED: ${PYTHON} is not installed, so only shell scripts fail here`);
+  if (!havePython) {
+    console.log(`SKIPPED: ${PYTHON} is not installed, so only shell scripts fail here`);
+  }
   await using daemon = await TestDaemon.start();
   const cases = [
     ...Object.entries(SHELL).map(([what, [script, ...expected]]) =>

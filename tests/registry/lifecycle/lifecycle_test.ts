@@ -24,7 +24,10 @@ const EVENTS: Record<LifecycleEvent["type"], LifecycleEvent> = {
   requeued: { type: "requeued", reason: "no_capacity" },
 };
 
-/** What each event does in each state: a state to go to, "same" (nothing happens), or "no" (refused). */
+/**
+ * What each event does in each state: a state to go to, "same" (nothing happens), or "no"
+ * (refused).
+ */
 const TABLE: Record<LifecycleEvent["type"], Record<RunState, RunState | "same" | "no">> = {
   //          INIT              HANDSHAKE                 READY                 EXECUTING                 PAUSED               ended: FAULTED, TERMINATED, CANCELLED
   spawned: row("HANDSHAKE", "no", "no", "no", "no", "no", "no", "no"),
@@ -34,7 +37,16 @@ const TABLE: Record<LifecycleEvent["type"], Record<RunState, RunState | "same" |
   resume: row("no", "no", "same", "same", "EXECUTING", "no", "no", "no"),
   exited_ok: row("no", "TERMINATED", "TERMINATED", "TERMINATED", "TERMINATED", "no", "no", "no"),
   failed: row("FAULTED", "FAULTED", "FAULTED", "FAULTED", "FAULTED", "no", "no", "no"),
-  cancelled: row("CANCELLED", "CANCELLED", "CANCELLED", "CANCELLED", "CANCELLED", "no", "no", "same"),
+  cancelled: row(
+    "CANCELLED",
+    "CANCELLED",
+    "CANCELLED",
+    "CANCELLED",
+    "CANCELLED",
+    "no",
+    "no",
+    "same",
+  ),
   retry: row("same", "no", "no", "no", "no", "INIT", "INIT", "INIT"),
   requeued: row("same", "INIT", "no", "no", "no", "no", "no", "no"),
 };
@@ -42,10 +54,15 @@ const TABLE: Record<LifecycleEvent["type"], Record<RunState, RunState | "same" |
 type Cell = RunState | "same" | "no";
 
 function row(...cells: [Cell, Cell, Cell, Cell, Cell, Cell, Cell, Cell]): Record<RunState, Cell> {
-  return Object.fromEntries(RUN_STATES.map((state, i) => [state, cells[i]])) as Record<RunState, Cell>;
+  return Object.fromEntries(RUN_STATES.map((state, i) => [state, cells[i]])) as Record<
+    RunState,
+    Cell
+  >;
 }
 
-for (const [type, cells] of Object.entries(TABLE) as [LifecycleEvent["type"], Record<RunState, Cell>][]) {
+for (
+  const [type, cells] of Object.entries(TABLE) as [LifecycleEvent["type"], Record<RunState, Cell>][]
+) {
   Deno.test(`lifecycle: the event "${type}" in every state`, () => {
     for (const state of RUN_STATES) {
       const expected = cells[state];
@@ -70,7 +87,11 @@ Deno.test("lifecycle: only a retry begins another attempt", () => {
     for (const state of RUN_STATES) {
       if (TABLE[type][state] === "no" || TABLE[type][state] === "same") continue;
       const next = transition(state, EVENTS[type]);
-      assert.equal("attemptDelta" in next && next.attemptDelta, type === "retry" ? 1 : 0, `${type} in ${state}`);
+      assert.equal(
+        "attemptDelta" in next && next.attemptDelta,
+        type === "retry" ? 1 : 0,
+        `${type} in ${state}`,
+      );
     }
   }
 });
@@ -86,7 +107,9 @@ Deno.test("lifecycle: ended states are final but for a retry", () => {
 
 Deno.test("lifecycle: a state has an outcome exactly when it has ended", () => {
   assert.deepEqual([...LIVE_STATES, ...ENDED_STATES].sort(), [...RUN_STATES].sort());
-  for (const state of RUN_STATES) assert.equal(outcomeOf(state) !== undefined, isEnded(state), state);
+  for (const state of RUN_STATES) {
+    assert.equal(outcomeOf(state) !== undefined, isEnded(state), state);
+  }
   assert.deepEqual(ENDED_STATES.map(outcomeOf), ["failed", "succeeded", "canceled"]);
 });
 
@@ -97,7 +120,8 @@ function asSet(states: readonly string[]): Record<string, true> {
 Deno.test("lifecycle: a run whose state cannot be read can only end", () => {
   for (const [type, event] of Object.entries(EVENTS)) {
     const end = { exited_ok: "TERMINATED", failed: "FAULTED", cancelled: "CANCELLED" }[type];
-    if (end === undefined) assert.throws(() => transition(null, event), { code: "failed_precondition" }, type);
-    else assert.deepEqual(transition(null, event), { to: end, attemptDelta: 0 });
+    if (end === undefined) {
+      assert.throws(() => transition(null, event), { code: "failed_precondition" }, type);
+    } else assert.deepEqual(transition(null, event), { to: end, attemptDelta: 0 });
   }
 });

@@ -3,11 +3,17 @@ import { Layout } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
 import { infoIfThere } from "../../../src/os/files/files.ts";
 import { filesUsage } from "../../../src/registry/retention/disk_usage.ts";
-import { droppedDirectories, removeDropped, removeRunFiles } from "../../../src/registry/retention/removal.ts";
+import {
+  droppedDirectories,
+  removeDropped,
+  removeRunFiles,
+} from "../../../src/registry/retention/removal.ts";
 import { emptyForSpace, sweep } from "../../../src/registry/retention/retention_sweep.ts";
 import { newRun, runId, withRegistry } from "../fixture.ts";
 
-async function withState(work: (layout: Layout, write: (path: string, text: string) => void) => Promise<void>) {
+async function withState(
+  work: (layout: Layout, write: (path: string, text: string) => void) => Promise<void>,
+) {
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-retention-" });
   const layout = new Layout(stateDir);
   const write = (path: string, text: string) => {
@@ -30,9 +36,17 @@ Deno.test("run files: all three base directories and all configs go, those of ot
     for (const base of ["runs", "evals", "custom_scripts"] as const) {
       write(`${layout.runDir(base, one)}/logs/a`, "12345");
     }
-    const configs = [layout.configFile(one), layout.workerConfigFile(one, ""), layout.workerConfigFile(one, "w1")];
+    const configs = [
+      layout.configFile(one),
+      layout.workerConfigFile(one, ""),
+      layout.workerConfigFile(one, "w1"),
+    ];
     for (const path of configs) write(path, "{}");
-    const others = [`${layout.runDir("runs", two)}/a`, layout.configFile(two), layout.workerConfigFile(two, "w1")];
+    const others = [
+      `${layout.runDir("runs", two)}/a`,
+      layout.configFile(two),
+      layout.workerConfigFile(two, "w1"),
+    ];
     for (const path of others) write(path, "{}");
 
     assert.equal((await filesUsage(layout)).byRun.get(one), 21);
@@ -78,14 +92,28 @@ Deno.test("run files: what is no run id never becomes a path", async () => {
 Deno.test("run files: checkpoints and logs that the config does not want kept are dropped, the rest stays", async () => {
   await withState(async (layout, write) => {
     const directory = layout.runDir("runs", runId(1));
-    for (const name of ["checkpoints/a", "logs/a", "videos/a"]) write(`${directory}/${name}`, "12345");
-    await removeDropped(directory, droppedDirectories({ dropCheckpoints: false, persistLogs: true }));
+    for (const name of ["checkpoints/a", "logs/a", "videos/a"]) {
+      write(`${directory}/${name}`, "12345");
+    }
+    await removeDropped(
+      directory,
+      droppedDirectories({ dropCheckpoints: false, persistLogs: true }),
+    );
     assert.ok(exists(`${directory}/checkpoints/a`) && exists(`${directory}/logs/a`));
-    assert.deepEqual(await removeDropped(directory, droppedDirectories({ dropCheckpoints: true, persistLogs: true })), {
-      freedBytes: 5,
-    });
+    assert.deepEqual(
+      await removeDropped(
+        directory,
+        droppedDirectories({ dropCheckpoints: true, persistLogs: true }),
+      ),
+      {
+        freedBytes: 5,
+      },
+    );
     assert.ok(!exists(`${directory}/checkpoints`) && exists(`${directory}/logs/a`));
-    await removeDropped(directory, droppedDirectories({ dropCheckpoints: true, persistLogs: false }));
+    await removeDropped(
+      directory,
+      droppedDirectories({ dropCheckpoints: true, persistLogs: false }),
+    );
     assert.ok(!exists(`${directory}/logs`) && exists(`${directory}/videos/a`));
   });
 });
@@ -127,7 +155,12 @@ Deno.test("sweep: what the policy chooses is deleted; one that resists does not 
 });
 
 Deno.test("sweep: telemetry is measured after each deletion, and the newest runs to keep are kept whatever it is", async () => {
-  for (const [policy, gone] of [[{}, [1, 2]], [{ keepLast: 3 }, [1]], [{ olderThanMs: 1e9 }, [1, 2]]] as const) {
+  for (
+    const [policy, gone] of [[{}, [1, 2]], [{ keepLast: 3 }, [1]], [{ olderThanMs: 1e9 }, [
+      1,
+      2,
+    ]]] as const
+  ) {
     await withRegistry(async ({ registry, clock }) => {
       for (let n = 1; n <= 4; n++) {
         registry.insert(newRun(n));
@@ -172,7 +205,14 @@ Deno.test("sweep: the trash is emptied by its time, and for space before any oth
     };
     const log = createLogger({ sinks: [] });
     await sweep({
-      ...{ registry, log, deleteRun, now: () => clock.now, policy: { keepDeletedMs: 200 }, telemetryBytes: () => 0 },
+      ...{
+        registry,
+        log,
+        deleteRun,
+        now: () => clock.now,
+        policy: { keepDeletedMs: 200 },
+        telemetryBytes: () => 0,
+      },
       diskUsage: () => Promise.reject(new Error("not asked")),
     });
     assert.deepEqual(gone, [runId(3)]);
@@ -201,7 +241,11 @@ Deno.test("sweep: a run whose row is damaged may live, and is left alone", async
           return { runs: runs.map((row) => ({ ...row, damaged: damaged(row.runId) })), nextToken };
         },
       },
-      diskUsage: () => Promise.resolve({ byRun: new Map(), telemetryByRun: new Map([1, 2].map((n) => [runId(n), 9])) }),
+      diskUsage: () =>
+        Promise.resolve({
+          byRun: new Map(),
+          telemetryByRun: new Map([1, 2].map((n) => [runId(n), 9])),
+        }),
       policy: { maxBytes: 0 },
       telemetryBytes: () => 0,
       log: createLogger({ sinks: [] }),

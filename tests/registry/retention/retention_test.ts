@@ -7,8 +7,21 @@ import {
 
 const NOW = 1000;
 
-function run(runId: string, finishedAt: number | null, fields: Partial<PrunableRun> = {}): PrunableRun {
-  return { runId, state: "TERMINATED", createdAt: 0, finishedAt, deletedAt: null, damaged: [], bytes: 10, ...fields };
+function run(
+  runId: string,
+  finishedAt: number | null,
+  fields: Partial<PrunableRun> = {},
+): PrunableRun {
+  return {
+    runId,
+    state: "TERMINATED",
+    createdAt: 0,
+    finishedAt,
+    deletedAt: null,
+    damaged: [],
+    bytes: 10,
+    ...fields,
+  };
 }
 
 /** Four ended runs, two that live, and two whose rows are damaged. */
@@ -25,7 +38,11 @@ const RUNS = [
 const WITH_TRASH = [...RUNS, run("x", 950, { deletedAt: 990 }), run("y", 960, { deletedAt: 970 })];
 const TRASH_CASES: [string, RetentionPolicy, string[]][] = [
   ["of a time: what is there for so long", { keepDeletedMs: 20 }, ["y:trash"]],
-  ["it goes before all others, longest there first", { maxBytes: 130 }, ["y:size", "x:size", "a:size"]],
+  ["it goes before all others, longest there first", { maxBytes: 130 }, [
+    "y:size",
+    "x:size",
+    "a:size",
+  ]],
   ["number and age are not for it", { keepLast: 4, olderThanMs: 0 }, []],
   ["with another limit", { keepDeletedMs: 0, keepLast: 3 }, ["y:trash", "x:trash", "a:number"]],
 ];
@@ -59,10 +76,16 @@ for (const [name, policy, expected] of CASES) {
 
 Deno.test("retention: a policy that says nothing, or something negative, is refused", () => {
   for (
-    const policy of [{}, { keepLast: undefined }, { keepLast: -1 }, { keepLast: 1.5 }, { olderThanMs: Number.NaN }, {
+    const policy of [{}, { keepLast: undefined }, { keepLast: -1 }, { keepLast: 1.5 }, {
+      olderThanMs: Number.NaN,
+    }, {
       maxBytes: -1,
     }]
   ) {
-    assert.throws(() => chooseRunsToPrune(RUNS, policy, NOW), { code: "invalid_argument" }, JSON.stringify(policy));
+    assert.throws(
+      () => chooseRunsToPrune(RUNS, policy, NOW),
+      { code: "invalid_argument" },
+      JSON.stringify(policy),
+    );
   }
 });

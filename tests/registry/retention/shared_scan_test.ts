@@ -77,7 +77,9 @@ Deno.test("a shared scan: what is forgotten is scanned anew, and a scan from bef
 
 Deno.test("a shared scan: a failure reaches all who wait, and the next scans again", async () => {
   let fails = true;
-  const shared = new SharedScan(() => fails ? Promise.reject(new Error("no")) : Promise.resolve("yes"));
+  const shared = new SharedScan(() =>
+    fails ? Promise.reject(new Error("no")) : Promise.resolve("yes")
+  );
   const asked = [shared.get(), shared.get()];
   for (const one of asked) await assert.rejects(one, /no/);
   fails = false;

@@ -26,7 +26,9 @@ Deno.test("table: every method that is served is in it, and only the health serv
 });
 
 Deno.test("table: whatever changes something needs the admin token or the run's own", () => {
-  const mayRead = SERVED.flatMap((s) => [...s.methods]).filter((m) => ruleOf(methodPath(m))!.needs === "read");
+  const mayRead = SERVED.flatMap((s) => [...s.methods]).filter((m) =>
+    ruleOf(methodPath(m))!.needs === "read"
+  );
   assert.deepEqual(
     mayRead.map((m) => m.name).filter((name) =>
       !/^(Get|List|Watch|Stream|ValidateConfig|ServerReflectionInfo)/.test(name)
@@ -35,12 +37,17 @@ Deno.test("table: whatever changes something needs the admin token or the run's 
   );
 });
 
-const runs: Record<string, Partial<RunRow>> = { A: { sessionToken: "secret-a" }, B: { sessionToken: null } };
+const runs: Record<string, Partial<RunRow>> = {
+  A: { sessionToken: "secret-a" },
+  B: { sessionToken: null },
+};
 const keeper = gatekeeper({
   get: (runId) => runs[runId] as RunRow | undefined,
   pastAttempt: (token) => token === "secret-past" ? { runId: "A", attempt: 1 } : undefined,
   sessionTokens: () =>
-    Object.entries(runs).flatMap(([runId, { sessionToken }]) => sessionToken ? [{ runId, token: sessionToken }] : []),
+    Object.entries(runs).flatMap(([runId, { sessionToken }]) =>
+      sessionToken ? [{ runId, token: sessionToken }] : []
+    ),
 }, {
   holderOf: (token) => {
     if (token === "the-own") return { name: "ada", role: "operate", own: true };
@@ -55,11 +62,20 @@ const path = methodPath;
 const { method: trainer } = TrainerService;
 
 Deno.test("gatekeeper: no credential, a wrong one, one that does not suffice", () => {
-  assert.throws(() => keeper.enter(path(trainer.listRuns), ""), hasCode("unauthenticated", /requires a token/));
-  assert.throws(() => keeper.enter(path(trainer.listRuns), "guess"), hasCode("unauthenticated", /not one of/));
+  assert.throws(
+    () => keeper.enter(path(trainer.listRuns), ""),
+    hasCode("unauthenticated", /requires a token/),
+  );
+  assert.throws(
+    () => keeper.enter(path(trainer.listRuns), "guess"),
+    hasCode("unauthenticated", /not one of/),
+  );
   assert.throws(
     () => keeper.enter(path(trainer.submitRun), "the-read"),
-    hasCode("permission_denied", /^SubmitRun needs the role submit; the token my-read has the role read$/),
+    hasCode(
+      "permission_denied",
+      /^SubmitRun needs the role submit; the token my-read has the role read$/,
+    ),
   );
   assert.throws(() => keeper.enter("/x.Y/Z", "the-admin"), hasCode("permission_denied"));
   assert.deepEqual(keeper.enter(path(trainer.listRuns), "the-read"), {
@@ -90,7 +106,11 @@ Deno.test("gatekeeper: what each role may do besides", () => {
     assert.deepEqual(known.filter((name) => !may(role).includes(name)), []);
     return may(role).filter((name) => !known.includes(name));
   };
-  assert.deepEqual(besides("submit", "read").toSorted(), ["CreateSweep", "RecordCode", "SubmitRun"]);
+  assert.deepEqual(besides("submit", "read").toSorted(), [
+    "CreateSweep",
+    "RecordCode",
+    "SubmitRun",
+  ]);
   assert.deepEqual(
     besides("operate", "submit").toSorted(),
     [
@@ -106,14 +126,20 @@ Deno.test("gatekeeper: what each role may do besides", () => {
       "ThrottleRun",
     ],
   );
-  assert.ok(besides("admin", "operate").includes("DeleteRun") && besides("admin", "operate").includes("Shutdown"));
+  assert.ok(
+    besides("admin", "operate").includes("DeleteRun") &&
+      besides("admin", "operate").includes("Shutdown"),
+  );
 });
 
 Deno.test("gatekeeper: the token of an attempt that is over is told apart from a wrong one, where it was good once", () => {
   const over = hasCode("failed_precondition", /^attempt 1 of run A has ended/);
   assert.throws(() => keeper.enter(path(Ingest.method.deliver), "secret-past"), over);
   assert.throws(() => keeper.enter(path(trainer.publishRunSteps), "secret-past"), over);
-  assert.throws(() => keeper.enter(path(trainer.cancelRun), "secret-past"), hasCode("unauthenticated"));
+  assert.throws(
+    () => keeper.enter(path(trainer.cancelRun), "secret-past"),
+    hasCode("unauthenticated"),
+  );
 });
 
 Deno.test("gatekeeper: a session token is good for its own run's publishing and nothing else", () => {
@@ -121,18 +147,30 @@ Deno.test("gatekeeper: a session token is good for its own run's publishing and 
   const principal = keeper.enter(publish, "secret-a");
   keeper.admit(principal, publish, { runId: "A" });
   keeper.admit(principal, publish, { runId: "A" });
-  assert.throws(() => keeper.admit(principal, publish, { runId: "B" }), hasCode("permission_denied", /that run only/));
+  assert.throws(
+    () => keeper.admit(principal, publish, { runId: "B" }),
+    hasCode("permission_denied", /that run only/),
+  );
   for (const forged of ["B", "", "unknown"]) {
     const other = keeper.enter(publish, "secret-a");
-    assert.throws(() => keeper.admit(other, publish, { runId: forged }), hasCode("permission_denied"));
+    assert.throws(
+      () => keeper.admit(other, publish, { runId: forged }),
+      hasCode("permission_denied"),
+    );
   }
   assert.throws(() => keeper.enter(publish, "secret-b"), hasCode("unauthenticated"));
   // The token goes with its run.
   runs.A = { sessionToken: null };
   assert.throws(() => keeper.enter(publish, "secret-a"), hasCode("unauthenticated"));
   runs.A = { sessionToken: "secret-a" };
-  for (const method of [trainer.listRuns, trainer.cancelRun, trainer.watchRuns, Mosaic.method.getRun]) {
-    assert.throws(() => keeper.enter(path(method), "secret-a"), hasCode("unauthenticated"), method.name);
+  for (
+    const method of [trainer.listRuns, trainer.cancelRun, trainer.watchRuns, Mosaic.method.getRun]
+  ) {
+    assert.throws(
+      () => keeper.enter(path(method), "secret-a"),
+      hasCode("unauthenticated"),
+      method.name,
+    );
   }
 });
 
@@ -151,9 +189,16 @@ Deno.test("gatekeeper: a worker's token publishes for its run; delivering, and r
     keeper.admit(keeper.enter(path(method), token), path(method), { runId: "A" });
     // A run that nobody has begun has no token, nor has its worker.
     const admitted = keeper.enter(path(method), token);
-    assert.throws(() => keeper.admit(admitted, path(method), { runId: "B" }), hasCode("permission_denied"));
+    assert.throws(
+      () => keeper.admit(admitted, path(method), { runId: "B" }),
+      hasCode("permission_denied"),
+    );
     for (const forged of [workerToken(""), ""]) {
-      assert.throws(() => keeper.enter(path(method), forged), hasCode("unauthenticated"), method.name);
+      assert.throws(
+        () => keeper.enter(path(method), forged),
+        hasCode("unauthenticated"),
+        method.name,
+      );
     }
   }
   assert.throws(() => keeper.enter(path(Ingest.method.deliver), token), hasCode("unauthenticated"));
@@ -162,7 +207,8 @@ Deno.test("gatekeeper: a worker's token publishes for its run; delivering, and r
 
 Deno.test("gatekeeper: a delivery is of the run that its hello names, which must be the token's own", () => {
   const deliver = path(Ingest.method.deliver);
-  const hello = (runId: string) => create(ProxyMessageSchema, { message: { case: "hello", value: { runId } } });
+  const hello = (runId: string) =>
+    create(ProxyMessageSchema, { message: { case: "hello", value: { runId } } });
   const batch = create(ProxyMessageSchema, { message: { case: "batch", value: {} } });
   const principal = keeper.enter(deliver, "secret-a");
   keeper.admit(principal, deliver, hello("A"));
@@ -173,7 +219,8 @@ Deno.test("gatekeeper: a delivery is of the run that its hello names, which must
 
 Deno.test("gatekeeper: a token for one's own runs reads everything and changes nothing of others, whatever the method", () => {
   const mosaic = Mosaic.method;
-  const admit = (m: DescMethod, message: unknown) => keeper.admit(keeper.enter(path(m), "the-own"), path(m), message);
+  const admit = (m: DescMethod, message: unknown) =>
+    keeper.admit(keeper.enter(path(m), "the-own"), path(m), message);
   for (const m of [mosaic.cancelRun, mosaic.editRun, mosaic.retryRun, mosaic.pauseRun]) {
     admit(m, { run: "A" });
     assert.throws(
@@ -185,7 +232,10 @@ Deno.test("gatekeeper: a token for one's own runs reads everything and changes n
   admit(trainer.cancelRun, { runId: "A" });
   assert.throws(() => admit(trainer.cancelRun, { runId: "B" }), hasCode("permission_denied"));
   admit(mosaic.changeSweep, { sweep: "lr" });
-  assert.throws(() => admit(mosaic.changeSweep, { sweep: "seeds" }), hasCode("permission_denied", /its own sweeps/));
+  assert.throws(
+    () => admit(mosaic.changeSweep, { sweep: "seeds" }),
+    hasCode("permission_denied", /its own sweeps/),
+  );
   for (const m of [mosaic.getRun, mosaic.listRuns, mosaic.streamLogs]) admit(m, { run: "B" });
   admit(trainer.submitRun, { runId: "" });
   const changing = [...Object.values(mosaic), ...Object.values(trainer)].filter((m) =>
@@ -193,6 +243,10 @@ Deno.test("gatekeeper: a token for one's own runs reads everything and changes n
   );
   assert.ok(changing.length > 8);
   for (const m of changing) {
-    assert.throws(() => admit(m, { run: "B", runId: "B", sweep: "seeds" }), hasCode("permission_denied"), m.name);
+    assert.throws(
+      () => admit(m, { run: "B", runId: "B", sweep: "seeds" }),
+      hasCode("permission_denied"),
+      m.name,
+    );
   }
 });

@@ -1,4 +1,7 @@
-/** Certificates for tests: X.509 version 3, ECDSA on P-256, written here so that the tests need no openssl. */
+/**
+ * Certificates for tests: X.509 version 3, ECDSA on P-256, written here so that the tests need no
+ * openssl.
+ */
 import { Buffer } from "node:buffer";
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 
@@ -25,13 +28,19 @@ const DAY_MS = 86_400_000;
 /** One value of DER: tag, length, content. */
 function der(tag: number, ...content: Uint8Array[]): Uint8Array {
   const size = content.reduce((n, part) => n + part.length, 0);
-  const length = size < 0x80 ? [size] : size < 0x100 ? [0x81, size] : [0x82, size >> 8, size & 0xff];
+  const length = size < 0x80
+    ? [size]
+    : size < 0x100
+    ? [0x81, size]
+    : [0x82, size >> 8, size & 0xff];
   return Buffer.concat([Uint8Array.of(tag, ...length), ...content]);
 }
 
 const text = (tag: number, value: string) => der(tag, new TextEncoder().encode(value));
-const nameOf = (name: string) => der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, text(UTF8_STRING, name))));
-const timeOf = (ms: number) => text(UTC_TIME, new Date(ms).toISOString().replace(/^..|[-:T]|\..*$/g, "") + "Z");
+const nameOf = (name: string) =>
+  der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, text(UTF8_STRING, name))));
+const timeOf = (ms: number) =>
+  text(UTC_TIME, new Date(ms).toISOString().replace(/^..|[-:T]|\..*$/g, "") + "Z");
 const algorithm = der(SEQUENCE, ECDSA_WITH_SHA256);
 const bits = (bytes: Uint8Array) => der(BIT_STRING, Uint8Array.of(0), bytes);
 
@@ -41,7 +50,10 @@ interface Subject {
   extension: Uint8Array;
 }
 
-function certificate({ name, publicKey, extension }: Subject, issuer: { name: string; privateKey: KeyObject }): string {
+function certificate(
+  { name, publicKey, extension }: Subject,
+  issuer: { name: string; privateKey: KeyObject },
+): string {
   const now = Date.now();
   const body = der(
     SEQUENCE,
@@ -60,12 +72,20 @@ function certificate({ name, publicKey, extension }: Subject, issuer: { name: st
   return ["-----BEGIN CERTIFICATE-----", ...lines, "-----END CERTIFICATE-----", ""].join("\n");
 }
 
-/** An authority, and certificates of it for `localhost`, for a further IPv4 address and for a client. */
+/**
+ * An authority, and certificates of it for `localhost`, for a further IPv4 address and for a
+ * client.
+ */
 export function certificates(directory: string, address?: string) {
   const at = (name: string) => `${directory}/${name}.pem`;
   const keys = () => generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const ca = { name: "test authority", ...keys() };
-  const isAuthority = der(SEQUENCE, BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, der(SEQUENCE, TRUE)));
+  const isAuthority = der(
+    SEQUENCE,
+    BASIC_CONSTRAINTS,
+    TRUE,
+    der(OCTET_STRING, der(SEQUENCE, TRUE)),
+  );
   Deno.writeTextFileSync(at("ca"), certificate({ ...ca, extension: isAuthority }, ca));
   const addresses = ["127.0.0.1", ...(address === undefined ? [] : [address])];
   const names = der(
@@ -76,7 +96,10 @@ export function certificates(directory: string, address?: string) {
   const extension = der(SEQUENCE, SUBJECT_ALT_NAME, der(OCTET_STRING, names));
   for (const name of ["server", "client"]) {
     const { publicKey, privateKey } = keys();
-    Deno.writeTextFileSync(at(`${name}-key`), privateKey.export({ type: "pkcs8", format: "pem" }) as string);
+    Deno.writeTextFileSync(
+      at(`${name}-key`),
+      privateKey.export({ type: "pkcs8", format: "pem" }) as string,
+    );
     Deno.writeTextFileSync(at(name), certificate({ name, publicKey, extension }, ca));
   }
   return {

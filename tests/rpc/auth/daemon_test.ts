@@ -49,7 +49,10 @@ Deno.test("--auth token: runs work by their session tokens; verbs find the token
     const secrets = [admin, read, secret];
     await until(() => processesOf(daemon.stateDir).length >= 2, { what: "daemon and proxy" });
     for (const { command } of processesOf(daemon.stateDir)) {
-      assert.ok(!secrets.some((text) => command.includes(text)), `a token is on the command line: ${command}`);
+      assert.ok(
+        !secrets.some((text) => command.includes(text)),
+        `a token is on the command line: ${command}`,
+      );
     }
     const run = await ended(daemon.client, runId);
     assert.deepEqual([run.state, run.telemetry?.steps], ["TERMINATED", 40n], run.reason);
@@ -61,9 +64,15 @@ Deno.test("--auth token: runs work by their session tokens; verbs find the token
       hasCode("unauthenticated"),
     );
     assert.match((await mosaic(daemon.stateDir, "list", "-o", "json")).out, new RegExp(runId));
-    assert.equal((await mosaic(daemon.stateDir, "token", "show", "--role", "read")).out.trim(), read);
+    assert.equal(
+      (await mosaic(daemon.stateDir, "token", "show", "--role", "read")).out.trim(),
+      read,
+    );
     await mosaic(daemon.stateDir, "token", "rotate");
-    await assert.rejects(client.unary(TrainerService.method.listRuns, {}), hasCode("unauthenticated"));
+    await assert.rejects(
+      client.unary(TrainerService.method.listRuns, {}),
+      hasCode("unauthenticated"),
+    );
     assert.equal((await mosaic(daemon.stateDir, "list")).code, 0);
 
     const page = (headers: Record<string, string>) =>
@@ -72,7 +81,10 @@ Deno.test("--auth token: runs work by their session tokens; verbs find the token
         return r.status;
       });
     assert.equal(await page({}), 401);
-    assert.equal(await page({ authorization: `Bearer ${readTokens(daemon.layout.tokensFile)!.read}` }), 200);
+    assert.equal(
+      await page({ authorization: `Bearer ${readTokens(daemon.layout.tokensFile)!.read}` }),
+      200,
+    );
   } finally {
     client.close();
   }
@@ -109,7 +121,16 @@ Deno.test("the state directory: what a daemon makes is for its user only", async
 Deno.test("a daemon that other machines could reach: refused unprotected, and with TLS it works for both sides", async () => {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-tls-" });
   try {
-    const open = await mosaic(directory, "daemon", "--listen", "0.0.0.0:0", "--http", "none", "--gpus", "0");
+    const open = await mosaic(
+      directory,
+      "daemon",
+      "--listen",
+      "0.0.0.0:0",
+      "--http",
+      "none",
+      "--gpus",
+      "0",
+    );
     assert.equal(open.code, 2);
     assert.match(open.err, /0\.0\.0\.0:0 can be reached from other machines and lacks TLS/);
 
@@ -162,7 +183,16 @@ Deno.test("TLS: peers that only connect do not keep others out, even with a low 
   try {
     const { ca, server } = certificates(directory);
     await using daemon = await TestDaemon.start({
-      args: ["--listen", "none", "--max-connections", "8", "--tls-cert", server.cert, "--tls-key", server.key],
+      args: [
+        "--listen",
+        "none",
+        "--max-connections",
+        "8",
+        "--tls-cert",
+        server.cert,
+        "--tls-key",
+        server.key,
+      ],
     });
     const port = Number(daemon.http.split(":")[1]);
     // They are accepted in this order, before the client.

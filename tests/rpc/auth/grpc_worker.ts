@@ -1,4 +1,7 @@
-/** A worker, for worker_token_test.ts: arguments are the daemon's addresses of gRPC and of the API, and the id of somebody else's run. */
+/**
+ * A worker, for worker_token_test.ts: arguments are the daemon's addresses of gRPC and of the API,
+ * and the id of somebody else's run.
+ */
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { GrpcClient } from "../../harness/grpc_client.ts";
 import { MosaicClient } from "../../../src/wire/client/client.ts";
@@ -26,11 +29,18 @@ async function publish(run: string): Promise<void> {
   await upload.answer;
 }
 
-type ProxyInit = NonNullable<Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]>;
+type ProxyInit = NonNullable<
+  Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
+>;
 
 /** The whole of what a proxy would say: the greeting, and that the worker has ended. */
 async function deliver(token: string): Promise<void> {
-  const stream = new StreamCall(Ingest.method.deliver, { target: http!, token, tls: undefined, serverName: undefined });
+  const stream = new StreamCall(Ingest.method.deliver, {
+    target: http!,
+    token,
+    tls: undefined,
+    serverName: undefined,
+  });
   const send = (message: ProxyInit) =>
     stream.send(toBinary(ProxyMessageSchema, create(ProxyMessageSchema, { message })));
   send({ case: "hello", value: { protocol: "mosaic-ingest/1.0", runId, attempt: 1 } });
@@ -72,7 +82,10 @@ const attempts: Record<string, () => Promise<unknown>> = {
 
 const said: Record<string, string> = { mode: (Deno.statSync(file).mode! & 0o777).toString(8) };
 for (const [name, attempt] of Object.entries(attempts)) {
-  said[name] = await attempt().then(() => "done", (error) => error instanceof MosaicError ? error.code : String(error));
+  said[name] = await attempt().then(
+    () => "done",
+    (error) => error instanceof MosaicError ? error.code : String(error),
+  );
 }
 Deno.writeTextFileSync(`${Deno.env.get("MOSAIC_RUN_DIR")}/said.json`, JSON.stringify(said));
 client.close();

@@ -1,4 +1,7 @@
-/** A worker that registers with supports_pause, for worker_pause_test.ts. Argument: the daemon's address, or also "deaf". */
+/**
+ * A worker that registers with supports_pause, for worker_pause_test.ts. Argument: the daemon's
+ * address, or also "deaf".
+ */
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
 
@@ -17,7 +20,9 @@ if (deaf === undefined) {
   const control = client.duplex(TrainerService.method.controlStream);
   control.send({ runId });
   for await (const { event } of control) {
-    if (event.case === "maxRateHz") Deno.writeTextFileSync(`${Deno.env.get("MOSAIC_RUN_DIR")}/listens`, "");
+    if (event.case === "maxRateHz") {
+      Deno.writeTextFileSync(`${Deno.env.get("MOSAIC_RUN_DIR")}/listens`, "");
+    }
     if (event.case !== "pause" && event.case !== "resume") continue;
     paused = event.case === "pause";
     console.log(JSON.stringify({ event: paused ? "paused" : "resumed", steps: step }));

@@ -21,14 +21,19 @@ Deno.test("threat model: every test it names is there", () => {
   for (const { path, name } of named) {
     const text = Deno.readTextFileSync(`${ROOT}${path}`);
     // Declared as one; a mention in a comment is none.
-    const declared = ['("', '(\n  "', 'name: "'].some((before) => text.includes(`${before}${name}"`));
+    const declared = ['("', '(\n  "', 'name: "'].some((before) =>
+      text.includes(`${before}${name}"`)
+    );
     assert.ok(declared, `${path} has no test "${name}"`);
   }
 });
 
 Deno.test("threat model: every claim of the page is in the list, with a test that attacks it", () => {
   const threats = page.slice(page.indexOf("## Threats"), page.indexOf("## What is not held"));
-  assert.deepEqual(claimsOf(threats).map(({ name }) => name), claimsOf(list).map(({ name }) => name));
+  assert.deepEqual(
+    claimsOf(threats).map(({ name }) => name),
+    claimsOf(list).map(({ name }) => name),
+  );
   assert.deepEqual(claimsOf(list).filter(({ tests }) => tests.length === 0), []);
 });
 

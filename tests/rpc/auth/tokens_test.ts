@@ -52,10 +52,16 @@ Deno.test("tokens: a rotation takes effect on a running daemon, for the roles th
   withDirectory((_, path) => {
     const file = new TokenFile(path);
     const before = readTokens(path)!;
-    assert.deepEqual([file.holderOf(before.admin)?.role, file.holderOf(before.read)?.role], ["admin", "read"]);
+    assert.deepEqual([file.holderOf(before.admin)?.role, file.holderOf(before.read)?.role], [
+      "admin",
+      "read",
+    ]);
     assert.equal(file.holderOf("")?.role, undefined);
     const after = rotateTokens(path, ["admin"]);
-    assert.deepEqual([file.holderOf(before.admin)?.role, file.holderOf(after.admin)?.role], [undefined, "admin"]);
+    assert.deepEqual([file.holderOf(before.admin)?.role, file.holderOf(after.admin)?.role], [
+      undefined,
+      "admin",
+    ]);
     assert.equal(file.holderOf(before.read)?.role, "read");
     const all = rotateTokens(path, STANDARD_TOKENS);
     assert.equal(file.holderOf(before.read)?.role, undefined);
@@ -74,7 +80,9 @@ Deno.test("tokens: the same only when they are the same, and nothing is never a 
 
 Deno.test("listeners: what other machines can reach needs TLS and a credential", () => {
   const tls = { cert: "c", key: "k" };
-  for (const listen of ["127.0.0.1:0", "[::1]:1", "unix:/x"]) checkListener({ listen, auth: "none" });
+  for (const listen of ["127.0.0.1:0", "[::1]:1", "unix:/x"]) {
+    checkListener({ listen, auth: "none" });
+  }
   checkListener({ listen: "0.0.0.0:1", auth: "token", tls });
   checkListener({ listen: "0.0.0.0:1", auth: "none", tls: { ...tls, ca: "ca" } });
   const refused = (options: Parameters<typeof checkListener>[0], text: RegExp) =>
@@ -88,7 +96,10 @@ Deno.test("clients: the state directory's daemon is entered by its socket, witho
   withDirectory((stateDir) => {
     Deno.mkdirSync(`${stateDir}/trainer`);
     ensureTokens(`${stateDir}/trainer/tokens.json`);
-    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:1","socket":"/run/d.sock"}');
+    Deno.writeTextFileSync(
+      `${stateDir}/trainer/daemon.json`,
+      '{"listen":"0.0.0.0:1","socket":"/run/d.sock"}',
+    );
     const none = () => undefined;
     assert.deepEqual(resolveDialOptions({ stateDir, env: none }), {
       target: "unix:/run/d.sock",
@@ -100,12 +111,16 @@ Deno.test("clients: the state directory's daemon is entered by its socket, witho
     const env = (name: string) => ({ MOSAIC_TOKEN: "t", MOSAIC_TLS_CA: "/ca.pem" })[name];
     assert.deepEqual(resolveDialOptions({ target: "far:9", env }).tls?.ca, "/ca.pem");
     // As of a proxy with --tls-ca, whose own certificate is in its environment.
-    const own = (name: string) => ({ MOSAIC_TLS_CA: "/x", MOSAIC_TLS_CERT: "/c.pem", MOSAIC_TLS_KEY: "/k.pem" })[name];
-    assert.deepEqual(resolveDialOptions({ target: "far:9", tls: { ca: "/ca.pem" }, env: own }).tls, {
-      ca: "/ca.pem",
-      cert: "/c.pem",
-      key: "/k.pem",
-    });
+    const own = (name: string) =>
+      ({ MOSAIC_TLS_CA: "/x", MOSAIC_TLS_CERT: "/c.pem", MOSAIC_TLS_KEY: "/k.pem" })[name];
+    assert.deepEqual(
+      resolveDialOptions({ target: "far:9", tls: { ca: "/ca.pem" }, env: own }).tls,
+      {
+        ca: "/ca.pem",
+        cert: "/c.pem",
+        key: "/k.pem",
+      },
+    );
     assert.throws(
       () => resolveDialOptions({ target: "far:9", token: "t", env: none }),
       hasCode("failed_precondition", /unencrypted/),
@@ -116,7 +131,10 @@ Deno.test("clients: the state directory's daemon is entered by its socket, witho
     );
     assert.equal(resolveDialOptions({ target: "https://far:9", token: "t", env: none }).token, "t");
     assert.equal(resolveDialOptions({ target: "127.0.0.1:9", token: "t", env: none }).token, "t");
-    assert.equal(resolveDialOptions({ target: "[2001:db8::1]:9", serverName: "far", env }).serverName, "far");
+    assert.equal(
+      resolveDialOptions({ target: "[2001:db8::1]:9", serverName: "far", env }).serverName,
+      "far",
+    );
     for (const target of ["far", "ftp://far:1", "https://far:9/api", "unix:", "far:70000"]) {
       assert.throws(
         () => resolveDialOptions({ target, env: none }),

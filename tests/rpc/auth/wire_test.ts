@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { connect } from "node:http2";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
-import { ensureTokens, rotateTokens, STANDARD_TOKENS, TokenFile } from "../../../src/wire/tokens.ts";
+import {
+  ensureTokens,
+  rotateTokens,
+  STANDARD_TOKENS,
+  TokenFile,
+} from "../../../src/wire/tokens.ts";
 import type { TlsFiles } from "../../../src/wire/address/tls.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
@@ -14,7 +19,9 @@ const { method } = TrainerService;
 
 /** A server that asks for tokens, in a directory of its own. */
 async function withGuarded(
-  work: (f: { core: RecordedEngine; address: string; local: string; directory: string; path: string }) => Promise<void>,
+  work: (
+    f: { core: RecordedEngine; address: string; local: string; directory: string; path: string },
+  ) => Promise<void>,
   optionsOf: (directory: string) => Partial<ServerOptions> = () => ({}),
 ): Promise<void> {
   await using core = new RecordedEngine();
@@ -50,7 +57,10 @@ Deno.test("token: calls of every kind are refused without it, and probes are not
     for (const token of [undefined, "guess"]) {
       await using(new GrpcClient(address, { token }), async (client) => {
         await assert.rejects(client.unary(method.listRuns, {}), hasCode("unauthenticated"));
-        await assert.rejects(client.stream(method.streamRunSteps, { runId }).next(), hasCode("unauthenticated"));
+        await assert.rejects(
+          client.stream(method.streamRunSteps, { runId }).next(),
+          hasCode("unauthenticated"),
+        );
         const upload = client.upload(method.publishRunSteps);
         upload.answer.catch(() => {});
         await upload.send({ runId });
@@ -65,7 +75,11 @@ Deno.test("token: calls of every kind are refused without it, and probes are not
     assert.equal(core.telemetry.head(runId, "steps"), 0);
     assert.deepEqual(core.calls, []);
     const { admin, read } = ensureTokens(path);
-    assert.ok(!core.logLines.some((line) => line.includes(admin) || line.includes(read) || line.includes("guess")));
+    assert.ok(
+      !core.logLines.some((line) =>
+        line.includes(admin) || line.includes(read) || line.includes("guess")
+      ),
+    );
   });
 });
 
@@ -80,7 +94,10 @@ Deno.test("token: a stranger is refused by the headers, before the message is ta
         te: "trailers",
       });
       const status = await new Promise((resolve, reject) => {
-        call.once("response", (headers) => headers["grpc-status"] === undefined || resolve(headers["grpc-status"]));
+        call.once(
+          "response",
+          (headers) => headers["grpc-status"] === undefined || resolve(headers["grpc-status"]),
+        );
         call.once("trailers", (headers) => resolve(headers["grpc-status"]));
         call.once("error", reject);
       });
@@ -140,8 +157,14 @@ Deno.test("session token: publishes for its run, for no other, and does nothing 
       };
       assert.equal((await publish(own, own)).accepted, 2n);
       await assert.rejects(publish(other), hasCode("permission_denied"));
-      await assert.rejects(client.unary(method.heartbeat, { runId: other }), hasCode("permission_denied"));
-      await assert.rejects(client.unary(method.cancelRun, { runId: own }), hasCode("unauthenticated"));
+      await assert.rejects(
+        client.unary(method.heartbeat, { runId: other }),
+        hasCode("permission_denied"),
+      );
+      await assert.rejects(
+        client.unary(method.cancelRun, { runId: own }),
+        hasCode("unauthenticated"),
+      );
       await assert.rejects(client.unary(method.listRuns, {}), hasCode("unauthenticated"));
       assert.equal(core.telemetry.head(other, "steps"), 0);
     });
@@ -152,16 +175,22 @@ Deno.test("TLS: clients that know the authority get in, plain ones do not; this 
   await withGuarded(async ({ address, local, directory, path }) => {
     const { admin } = ensureTokens(path);
     const ca = `${directory}/ca.pem`;
-    await using(new GrpcClient(address, { token: admin, tls: { ca }, serverName: "localhost" }), async (client) => {
-      assert.equal((await client.unary(method.getHealth, {})).healthy, true);
-    });
+    await using(
+      new GrpcClient(address, { token: admin, tls: { ca }, serverName: "localhost" }),
+      async (client) => {
+        assert.equal((await client.unary(method.getHealth, {})).healthy, true);
+      },
+    );
     for (const options of [{ token: admin }, { token: admin, tls: {}, serverName: "localhost" }]) {
       await using(new GrpcClient(address, { ...options, deadlineMs: 20_000 }), async (client) => {
         await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable"));
       });
     }
     assert.match(local, /^127\.0\.0\.1:/);
-    await using(new GrpcClient(local, { token: admin }), (client) => client.unary(method.getHealth, {}));
+    await using(
+      new GrpcClient(local, { token: admin }),
+      (client) => client.unary(method.getHealth, {}),
+    );
     await using(new GrpcClient(local), async (client) => {
       await assert.rejects(client.unary(method.getHealth, {}), hasCode("unauthenticated"));
     });
@@ -173,9 +202,12 @@ Deno.test("TLS: with an authority for clients, one without a certificate of it i
   await withGuarded(async ({ address }) => {
     const { ca, client: own } = files;
     const target = address.replace("0.0.0.0", "127.0.0.1");
-    await using(new GrpcClient(target, { tls: { ca, ...own }, serverName: "localhost" }), async (client) => {
-      assert.equal((await client.unary(method.getHealth, {})).healthy, true);
-    });
+    await using(
+      new GrpcClient(target, { tls: { ca, ...own }, serverName: "localhost" }),
+      async (client) => {
+        assert.equal((await client.unary(method.getHealth, {})).healthy, true);
+      },
+    );
     await using(
       new GrpcClient(target, { tls: { ca }, serverName: "localhost", deadlineMs: 20_000 }),
       async (client) => {
@@ -190,13 +222,23 @@ Deno.test("TLS: with an authority for clients, one without a certificate of it i
       [{ ca, ...own }, "somebody-else", /altnames: Host: somebody-else/],
     ];
     for (const [tls, serverName, said] of wrong) {
-      await using(new GrpcClient(target, { tls, serverName, deadlineMs: 20_000 }), async (client) => {
-        await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable", said));
-      });
+      await using(
+        new GrpcClient(target, { tls, serverName, deadlineMs: 20_000 }),
+        async (client) => {
+          await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable", said));
+        },
+      );
     }
-    const nobody = new GrpcClient("127.0.0.1:1", { tls: { ca }, serverName: "localhost", deadlineMs: 20_000 });
+    const nobody = new GrpcClient("127.0.0.1:1", {
+      tls: { ca },
+      serverName: "localhost",
+      deadlineMs: 20_000,
+    });
     await using(nobody, async (client) => {
-      await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable", /no daemon answers/));
+      await assert.rejects(
+        client.unary(method.getHealth, {}),
+        hasCode("unavailable", /no daemon answers/),
+      );
     });
   }, (directory) => {
     files = certificates(directory);
@@ -215,7 +257,10 @@ Deno.test("listening on all addresses without TLS and a credential is refused", 
 
 Deno.test("TLS: files that are none are named", async () => {
   await assert.rejects(
-    withGuarded(() => Promise.resolve(), () => ({ tls: { cert: "/no/cert.pem", key: "/no/key.pem" } })),
+    withGuarded(
+      () => Promise.resolve(),
+      () => ({ tls: { cert: "/no/cert.pem", key: "/no/key.pem" } }),
+    ),
     hasCode("failed_precondition", /--tls-cert \/no\/cert\.pem/),
   );
 });

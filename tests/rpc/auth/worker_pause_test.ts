@@ -1,4 +1,7 @@
-/** supports_pause of RegisterWorker: a worker that follows its run on a ControlStream is asked; any other is stopped. */
+/**
+ * supports_pause of RegisterWorker: a worker that follows its run on a ControlStream is asked; any
+ * other is stopped.
+ */
 import assert from "node:assert/strict";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -17,10 +20,15 @@ Deno.test("supports_pause of RegisterWorker: who hears of it on a ControlStream 
   const { method } = Mosaic;
   const begun = async (...more: string[]) => {
     const command = [Deno.execPath(), "run", "-A", "--no-check", WORKER, daemon.address, ...more];
-    const { runId: run } = await client.unary(TrainerService.method.submitRun, { configJson: configOf({ command }) });
-    await until(async () => ((await daemon.client.unary(method.getRun, { run })).telemetry?.steps ?? 0n) > 0n, {
-      what: "steps",
+    const { runId: run } = await client.unary(TrainerService.method.submitRun, {
+      configJson: configOf({ command }),
     });
+    await until(
+      async () => ((await daemon.client.unary(method.getRun, { run })).telemetry?.steps ?? 0n) > 0n,
+      {
+        what: "steps",
+      },
+    );
     return run;
   };
   const is = (run: string, state: string) =>
@@ -28,7 +36,8 @@ Deno.test("supports_pause of RegisterWorker: who hears of it on a ControlStream 
       const now = await daemon.client.unary(method.getRun, { run });
       return now.state === state ? now : undefined;
     }, { what: `${run} to be ${state}`, state: () => daemon.output().slice(-2000) });
-  const isStopped = (pid: number) => /^State:\s*T/m.test(Deno.readTextFileSync(`/proc/${pid}/status`));
+  const isStopped = (pid: number) =>
+    /^State:\s*T/m.test(Deno.readTextFileSync(`/proc/${pid}/status`));
   try {
     const asked = await begun();
     // Until its stream is there it would be stopped: what it hears shows that it is.
@@ -41,8 +50,12 @@ Deno.test("supports_pause of RegisterWorker: who hears of it on a ControlStream 
     assert(!isStopped(Number(workerPid)), "it has paused by itself");
     await daemon.client.unary(method.resumeRun, { run: asked });
     await is(asked, "TERMINATED");
-    const said = (await Array.fromAsync(daemon.client.stream(method.streamTelemetry, { run: asked, kind: "events" })))
-      .flatMap(({ jsonl }) => new TextDecoder().decode(jsonl).trim().split("\n")).map((line) => JSON.parse(line).event);
+    const said = (await Array.fromAsync(
+      daemon.client.stream(method.streamTelemetry, { run: asked, kind: "events" }),
+    ))
+      .flatMap(({ jsonl }) => new TextDecoder().decode(jsonl).trim().split("\n")).map((line) =>
+        JSON.parse(line).event
+      );
     assert.deepEqual(said, ["paused", "resumed"]);
 
     const deaf = await begun("deaf");

@@ -1,4 +1,7 @@
-/** A worker that speaks gRPC itself, under --auth token: what its run's session token lets it do, and what not. */
+/**
+ * A worker that speaks gRPC itself, under --auth token: what its run's session token lets it do,
+ * and what not.
+ */
 import assert from "node:assert/strict";
 import { readTokens } from "../../../src/wire/tokens.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
@@ -15,7 +18,8 @@ Deno.test("a worker that calls gRPC itself publishes for its run with MOSAIC_TOK
   const { admin } = readTokens(daemon.layout.tokensFile)!;
   const client = new GrpcClient(daemon.address, { token: admin, deadlineMs: 60_000 });
   const submitted = async (command: string[]) =>
-    (await client.unary(TrainerService.method.submitRun, { configJson: configOf({ command }) })).runId;
+    (await client.unary(TrainerService.method.submitRun, { configJson: configOf({ command }) }))
+      .runId;
   const ended = (run: string) =>
     until(async () => {
       const now = await daemon.client.unary(Mosaic.method.getRun, { run });
@@ -23,7 +27,16 @@ Deno.test("a worker that calls gRPC itself publishes for its run with MOSAIC_TOK
     }, { what: `${run} to end`, state: () => daemon.output().slice(-2000) });
   try {
     const other = await submitted(["/bin/sh", "-c", "while :; do echo '{}'; sleep 0.2; done"]);
-    const program = [Deno.execPath(), "run", "-A", "--no-check", WORKER, daemon.address, daemon.http, other];
+    const program = [
+      Deno.execPath(),
+      "run",
+      "-A",
+      "--no-check",
+      WORKER,
+      daemon.address,
+      daemon.http,
+      other,
+    ];
     const run = await ended(await submitted(program));
     assert.equal(run.state, "TERMINATED", run.reason);
     const said = JSON.parse(Deno.readTextFileSync(`${run.directory}/said.json`));

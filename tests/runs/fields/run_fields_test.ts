@@ -1,12 +1,26 @@
-/** Every place that knows the fields of a run has them from the table, and no other place lists them. */
+/**
+ * Every place that knows the fields of a run has them from the table, and no other place lists
+ * them.
+ */
 import { strict as assert } from "node:assert";
 import { DatabaseSync } from "node:sqlite";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { migrate, withColumns } from "../../../src/registry/migrations.ts";
 import * as contract from "../../../src/registry/contract.ts";
 import { RunSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { propertyOf, RUN_FIELDS, type RunField, storedFields } from "../../../src/runs/fields/run_fields.ts";
-import { runDetailJson, runDetailJsonOf, runJson, runJsonOf, runMessage } from "../../../src/runs/fields/run_json.ts";
+import {
+  propertyOf,
+  RUN_FIELDS,
+  type RunField,
+  storedFields,
+} from "../../../src/runs/fields/run_fields.ts";
+import {
+  runDetailJson,
+  runDetailJsonOf,
+  runJson,
+  runJsonOf,
+  runMessage,
+} from "../../../src/runs/fields/run_json.ts";
 import type { WholeRun } from "../../../src/runs/fields/run_types.ts";
 import { filesOf } from "../../architecture/rooms.ts";
 import { PlayedEngine } from "../../harness/played_engine.ts";
@@ -16,13 +30,35 @@ const FIELDS: readonly RunField[] = RUN_FIELDS;
 const NOW = Date.UTC(2025, 10, 22, 14);
 
 /** A value of every kind, none of which is what an unset field has. */
-function filled(fields: readonly RunField[], parent: Record<string, unknown>, row: Record<string, unknown>): void {
+function filled(
+  fields: readonly RunField[],
+  parent: Record<string, unknown>,
+  row: Record<string, unknown>,
+): void {
   for (const field of fields) {
     const { json = "", kind, column, list } = field;
     const values = {
-      ...{ text: `a ${json}`, state: "PAUSED", outcome: "failed", phase: "queued", base: "evals", integer: 7 },
-      ...{ number: 0.5, flag: true, time: NOW + 5, texts: ["a", "b"], integers: [3, 1], counts: { "step: reward": 2 } },
-      ...{ process: { pid: 4242, identity: "x" }, config: `{"run_name":"a","seed":1}`, any: [1, null, "x"] },
+      ...{
+        text: `a ${json}`,
+        state: "PAUSED",
+        outcome: "failed",
+        phase: "queued",
+        base: "evals",
+        integer: 7,
+      },
+      ...{
+        number: 0.5,
+        flag: true,
+        time: NOW + 5,
+        texts: ["a", "b"],
+        integers: [3, 1],
+        counts: { "step: reward": 2 },
+      },
+      ...{
+        process: { pid: 4242, identity: "x" },
+        config: `{"run_name":"a","seed":1}`,
+        any: [1, null, "x"],
+      },
     };
     if (field.fields !== undefined) {
       const inner: Record<string, unknown> = {};
@@ -44,12 +80,16 @@ function filledRun(): WholeRun {
 }
 
 Deno.test("fields: the JSON of a run is the same from the daemon's own values and from its message", async () => {
-  const through = (run: WholeRun) => fromBinary(RunSchema, toBinary(RunSchema, create(RunSchema, runMessage(run))));
+  const through = (run: WholeRun) =>
+    fromBinary(RunSchema, toBinary(RunSchema, create(RunSchema, runMessage(run))));
   const run = filledRun();
   assert.deepEqual(runDetailJsonOf(through(run)), runDetailJson(run));
   assert.deepEqual(runJsonOf(through(run)), runJson(run));
   contract.RunDetail.parse(runDetailJson(run));
-  assert.deepEqual(Object.values(runJson(run)).filter((value) => value === null || value === ""), []);
+  assert.deepEqual(
+    Object.values(runJson(run)).filter((value) => value === null || value === ""),
+    [],
+  );
 
   await using core = new PlayedEngine();
   const row = core.add("waits");
@@ -60,24 +100,34 @@ Deno.test("fields: the JSON of a run is the same from the daemon's own values an
 Deno.test("fields: the table runs of the registry has exactly the columns that the table names", () => {
   const db = new DatabaseSync(":memory:");
   migrate(db, "registry.db");
-  const columns = db.prepare("SELECT name FROM pragma_table_info('runs')").all().map(({ name }) => name as string);
+  const columns = db.prepare("SELECT name FROM pragma_table_info('runs')").all().map(({ name }) =>
+    name as string
+  );
   db.close();
   assert.deepEqual(columns.sort(), storedFields().map(({ column }) => column).sort());
 });
 
 Deno.test("fields: a new row with a column brings its migration", () => {
-  const steps = [{ version: 1, sql: "CREATE TABLE runs (run_id TEXT PRIMARY KEY) STRICT" }, { version: 2, sql: "" }];
+  const steps = [{ version: 1, sql: "CREATE TABLE runs (run_id TEXT PRIMARY KEY) STRICT" }, {
+    version: 2,
+    sql: "",
+  }];
   const added: RunField[] = [
     { json: "seed", kind: "integer", column: "seed", null: "both", since: 2 },
     { json: "owners", kind: "texts", column: "owners", since: 3 },
-    { json: "capabilities", kind: "object", fields: [{ json: "x", kind: "number", column: "x", since: 3 }] },
+    {
+      json: "capabilities",
+      kind: "object",
+      fields: [{ json: "x", kind: "number", column: "x", since: 3 }],
+    },
   ];
   const db = new DatabaseSync(":memory:");
   migrate(db, "registry.db", steps.slice(0, 1));
   db.exec("INSERT INTO runs (run_id) VALUES ('a')");
   migrate(db, "registry.db", withColumns(steps, added));
   assert.deepEqual({
-    ...db.prepare("SELECT *, (SELECT user_version FROM pragma_user_version) AS version FROM runs").get(),
+    ...db.prepare("SELECT *, (SELECT user_version FROM pragma_user_version) AS version FROM runs")
+      .get(),
   }, {
     ...{ run_id: "a", seed: null, owners: "[]", x: 0, version: 3 },
   });
@@ -97,13 +147,25 @@ Deno.test("fields: the message has exactly the table's numbers, each once", () =
     }
   };
   check(RunSchema, FIELDS);
-  assert.deepEqual(FIELDS.filter(({ json, proto }) => (json === undefined) !== (proto === undefined)), []);
+  assert.deepEqual(
+    FIELDS.filter(({ json, proto }) => (json === undefined) !== (proto === undefined)),
+    [],
+  );
 });
 
 Deno.test("fields: no other file of src/ lists them", () => {
   /** Names that only runs have, as properties of a literal or an interface. */
-  const names = ["max_attempts", "gpus_requested", "exit_signal", "resume_from", "queue_position", "last_heartbeat"];
-  const lists = [...names, ...names.map(propertyOf)].map((name) => new RegExp(`^\\s+${name}\\??: `, "m"));
+  const names = [
+    "max_attempts",
+    "gpus_requested",
+    "exit_signal",
+    "resume_from",
+    "queue_position",
+    "last_heartbeat",
+  ];
+  const lists = [...names, ...names.map(propertyOf)].map((name) =>
+    new RegExp(`^\\s+${name}\\??: `, "m")
+  );
   const found = filesOf(SRC).filter((file) => !file.startsWith("gen/")).filter((file) => {
     const text = Deno.readTextFileSync(new URL(file, SRC));
     return lists.filter((pattern) => pattern.test(text)).length >= 3;

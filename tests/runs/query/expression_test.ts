@@ -61,8 +61,16 @@ for (const [text, message] of WRONG) {
 
 Deno.test("columns: parameters, metrics with their aggregate, runs' own; others are refused with a suggestion", () => {
   assert.deepEqual(queryColumn("param.optim.lr"), { type: "param", name: "optim.lr" });
-  assert.deepEqual(queryColumn("metric.a/b:max"), { type: "metric", name: "a/b", aggregate: "max" });
-  assert.deepEqual(queryColumn("metric.a:b:last"), { type: "metric", name: "a:b", aggregate: "last" });
+  assert.deepEqual(queryColumn("metric.a/b:max"), {
+    type: "metric",
+    name: "a/b",
+    aggregate: "max",
+  });
+  assert.deepEqual(queryColumn("metric.a:b:last"), {
+    type: "metric",
+    name: "a:b",
+    aggregate: "last",
+  });
   assert.throws(() => queryColumn("metric.a:maxi"), /no "maxi".*Did you mean max/);
   assert.throws(() => queryColumn("nam"), /Did you mean name/);
 });

@@ -12,7 +12,9 @@ import { workerToken } from "../../../src/base/session_tokens.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../../harness/runs.ts";
 
 async function mosaic(stateDir: string, ...args: string[]) {
-  const world = fakeWorld({}, { env: (name) => name === "MOSAIC_STATE_DIR" ? stateDir : undefined });
+  const world = fakeWorld({}, {
+    env: (name) => name === "MOSAIC_STATE_DIR" ? stateDir : undefined,
+  });
   const code = await runCli(args, world);
   return { code, out: world.stdout(), err: world.stderr() };
 }
@@ -27,13 +29,19 @@ Deno.test("backup: a daemon on the copy has every run, and finishes live ones fr
   await using daemon = await TestDaemon.start();
   const to = Deno.makeTempDirSync({ prefix: "mosaic-backup-" });
   try {
-    const ended = await submit(daemon, configOf({ name: "ended", command: countingWorker({ steps: 300 }) }));
+    const ended = await submit(
+      daemon,
+      configOf({ name: "ended", command: countingWorker({ steps: 300 }) }),
+    );
     await untilState(daemon, ended, "TERMINATED");
     const { directory } = await getRun(daemon, ended);
     Deno.mkdirSync(`${directory}/checkpoints`, { recursive: true });
     Deno.writeTextFileSync(`${directory}/checkpoints/step_300.pt`, "weights");
     Deno.symlinkSync("step_300.pt", `${directory}/checkpoints/newest`);
-    const gone = await submit(daemon, configOf({ name: "gone", command: countingWorker({ steps: 1 }) }));
+    const gone = await submit(
+      daemon,
+      configOf({ name: "gone", command: countingWorker({ steps: 1 }) }),
+    );
     await untilState(daemon, gone, "TERMINATED");
     const live = await submit(
       daemon,
@@ -44,7 +52,14 @@ Deno.test("backup: a daemon on the copy has every run, and finishes live ones fr
     const first = await backup(daemon.stateDir, to);
     assert.deepEqual([first.runs, first.live_runs, first.left_out], [3, 1, []]);
     assert.notEqual(first.finished_at, null);
-    const { out: deleted, code } = await mosaic(daemon.stateDir, "doctor", "--state-dir", to, "-o", "json");
+    const { out: deleted, code } = await mosaic(
+      daemon.stateDir,
+      "doctor",
+      "--state-dir",
+      to,
+      "-o",
+      "json",
+    );
     assert.ok(code <= 1, deleted);
 
     // Renewed: what has not changed is not copied again, what was deleted goes.
@@ -55,8 +70,14 @@ Deno.test("backup: a daemon on the copy has every run, and finishes live ones fr
     const second = await backup(daemon.stateDir, to);
     assert.equal(second.runs, 2);
     assert.ok(second.copied_files < second.files, JSON.stringify(second));
-    assert.throws(() => Deno.statSync(`${to}/trainer/custom_scripts/${gone}`), Deno.errors.NotFound);
-    assert.equal(Deno.readLinkSync(`${to}/trainer/custom_scripts/${ended}/checkpoints/newest`), "step_300.pt");
+    assert.throws(
+      () => Deno.statSync(`${to}/trainer/custom_scripts/${gone}`),
+      Deno.errors.NotFound,
+    );
+    assert.equal(
+      Deno.readLinkSync(`${to}/trainer/custom_scripts/${ended}/checkpoints/newest`),
+      "step_300.pt",
+    );
 
     await using copy = await TestDaemon.start({ stateDir: to });
     assert.match((await mosaic(daemon.stateDir, "backup", to)).err, /is in use: by a daemon/);
@@ -82,15 +103,21 @@ Deno.test("backup: tokens and keys are not in it unless asked for, and a daemon 
   const to = Deno.makeTempDirSync({ prefix: "mosaic-backup-" });
   Deno.chmodSync(to, 0o755);
   try {
-    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.01 }) }));
+    const run = await submit(
+      daemon,
+      configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.01 }) }),
+    );
     await untilSteps(daemon, run, 5, true);
     const { admin, read } = ensureTokens(daemon.layout.tokensFile);
     using registry = new DatabaseSync(daemon.layout.registryDb, { readOnly: true });
-    const session = String(registry.prepare("SELECT session_token FROM runs").get()!["session_token"]);
+    const session = String(
+      registry.prepare("SELECT session_token FROM runs").get()!["session_token"],
+    );
     const key = Deno.readTextFileSync(daemon.layout.webhookSecret).trim();
     const secrets = [admin, read, session, workerToken(session), key];
     assert.ok(secrets.every((secret) => secret.length > 20));
-    const holding = () => secrets.filter((secret) => [...filesBelow(to)].some((text) => text.includes(secret)));
+    const holding = () =>
+      secrets.filter((secret) => [...filesBelow(to)].some((text) => text.includes(secret)));
 
     assert.equal((await backup(daemon.stateDir, to)).secrets, false);
     assert.deepEqual(holding(), []);
@@ -121,7 +148,8 @@ function* filesBelow(directory: string): Generator<string> {
 Deno.test("backup: one that is killed while it copies a database leaves the earlier one, and the next one is whole", async () => {
   await using daemon = await TestDaemon.start();
   const to = Deno.makeTempDirSync({ prefix: "mosaic-backup-" });
-  const mark = () => JSON.parse(Deno.readTextFileSync(`${to}/backup.json`)) as { finished_at: string | null };
+  const mark = () =>
+    JSON.parse(Deno.readTextFileSync(`${to}/backup.json`)) as { finished_at: string | null };
   const copied = `${to}/telemetry/mosaic.sqlite`;
   try {
     const ended = await submit(daemon, configOf({ command: countingWorker({ steps: 300 }) }));
@@ -139,11 +167,21 @@ Deno.test("backup: one that is killed while it copies a database leaves the earl
 
     const before = Deno.statSync(copied);
     const args = [...PROGRAM.slice(1), "backup", to, "--state-dir", daemon.stateDir];
-    const child = new Deno.Command(PROGRAM[0]!, { args, stdin: "null", stdout: "null", stderr: "null" }).spawn();
+    const child = new Deno.Command(PROGRAM[0]!, {
+      args,
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
     const begun = (async () => {
-      for await (const { paths } of Deno.watchFs(to)) if (paths.some((path) => path === `${copied}.new`)) return;
+      for await (const { paths } of Deno.watchFs(to)) {
+        if (paths.some((path) => path === `${copied}.new`)) return;
+      }
     })();
-    await Promise.race([begun, child.status.then(() => Promise.reject(new Error("it ended before it was killed")))]);
+    await Promise.race([
+      begun,
+      child.status.then(() => Promise.reject(new Error("it ended before it was killed"))),
+    ]);
     child.kill("SIGKILL");
     await child.status;
     assert.equal(mark().finished_at, null);
@@ -175,7 +213,10 @@ Deno.test("backup: a directory with anything else in it stays as it is, and mist
   try {
     Deno.writeTextFileSync(`${other}/letter.txt`, "dear");
     Deno.mkdirSync(`${other}/state/trainer`, { recursive: true });
-    assert.match((await mosaic(`${other}/state`, "backup", other)).err, /no state directory .*registry\.db/);
+    assert.match(
+      (await mosaic(`${other}/state`, "backup", other)).err,
+      /no state directory .*registry\.db/,
+    );
     Deno.writeTextFileSync(
       `${other}/state/trainer/registry.db`,
       "no database, but long enough to be looked at as one".repeat(20),
@@ -187,7 +228,11 @@ Deno.test("backup: a directory with anything else in it stays as it is, and mist
     const filled = Deno.makeTempDirSync({ dir: other });
     Deno.writeTextFileSync(`${filled}/letter.txt`, "dear");
     const refused = await mosaic(`${other}/state`, "backup", filled);
-    assert.deepEqual([refused.code, /is not empty, and no backup/.test(refused.err)], [6, true], refused.err);
+    assert.deepEqual(
+      [refused.code, /is not empty, and no backup/.test(refused.err)],
+      [6, true],
+      refused.err,
+    );
     assert.deepEqual([...Deno.readDirSync(filled)].map(({ name }) => name), ["letter.txt"]);
   } finally {
     Deno.removeSync(other, { recursive: true });

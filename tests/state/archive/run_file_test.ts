@@ -50,12 +50,16 @@ function forged(file: string, change: (entries: Entry[]) => void, rows: Forgery 
   const head = db.prepare("SELECT run_id, entries FROM head").get()!;
   const entries = JSON.parse(String(head["entries"])) as Entry[];
   for (const [name, forgery] of Object.entries(rows)) {
-    const { sql, bytes: patch } = typeof forgery === "string" ? { sql: forgery, bytes: () => {} } : forgery;
+    const { sql, bytes: patch } = typeof forgery === "string"
+      ? { sql: forgery, bytes: () => {} }
+      : forgery;
     const n = entries.findIndex((entry) => entry.path === name);
     const chunks = db.prepare("SELECT data FROM chunks WHERE entry = ? ORDER BY n").all(n);
     const path = `${file}.rows`;
     Deno.writeFileSync(path, Uint8Array.of());
-    for (const { data } of chunks) Deno.writeFileSync(path, zstdDecompressSync(data as Uint8Array), { append: true });
+    for (const { data } of chunks) {
+      Deno.writeFileSync(path, zstdDecompressSync(data as Uint8Array), { append: true });
+    }
     using of = new DatabaseSync(path);
     of.exec(sql);
     of.close();
@@ -106,13 +110,18 @@ Deno.test("a run as a file: one that somebody has made up writes nothing elsewhe
         entries.push({ ...link, path: "directory/a/b", content: "/etc/passwd" });
       }],
       ["another run's config", (entries) => {
-        entries.find(({ path }) => path.startsWith("configs/config-"))!.path = `configs/config-${other}.json`;
+        entries.find(({ path }) => path.startsWith("configs/config-"))!.path =
+          `configs/config-${other}.json`;
       }],
       ["a directory that is a link", (entries) => {
         for (let i = entries.length - 1; i >= 0; i--) {
           if (entries[i]!.path.startsWith("directory")) entries.splice(i, 1);
         }
-        entries.push({ ...link, path: "directory", content: there.layout.runDir("custom_scripts", other) });
+        entries.push({
+          ...link,
+          path: "directory",
+          content: there.layout.runDir("custom_scripts", other),
+        });
       }],
       ["a path upwards", (entries) => {
         entries.push({ ...link, path: "directory/../../x", content: "/etc/passwd" });
@@ -135,8 +144,14 @@ Deno.test("a run as a file: one that somebody has made up writes nothing elsewhe
       ["a view that never ends", {
         "registry.db": `ALTER TABLE runs RENAME TO old; CREATE VIEW runs AS ${endless}`,
       }, strange],
-      ["a view beside the tables", { "telemetry.sqlite": `CREATE VIEW more AS ${endless}` }, strange],
-      ["a trigger", { "registry.db": "CREATE TRIGGER t AFTER UPDATE ON runs BEGIN DELETE FROM runs; END" }, strange],
+      [
+        "a view beside the tables",
+        { "telemetry.sqlite": `CREATE VIEW more AS ${endless}` },
+        strange,
+      ],
+      ["a trigger", {
+        "registry.db": "CREATE TRIGGER t AFTER UPDATE ON runs BEGIN DELETE FROM runs; END",
+      }, strange],
       ["a virtual table", { "telemetry.sqlite": "CREATE VIRTUAL TABLE v USING fts5(a)" }, strange],
       ["a computed column", {
         "registry.db": "ALTER TABLE runs ADD COLUMN z TEXT AS (hex(zeroblob(100000000)))",
@@ -144,7 +159,11 @@ Deno.test("a run as a file: one that somebody has made up writes nothing elsewhe
       ["a long default", {
         "registry.db": `ALTER TABLE events ADD COLUMN z TEXT DEFAULT '${"x".repeat(20_000)}'`,
       }, strange],
-      ["an index by an expression", { "registry.db": "CREATE INDEX i ON runs (hex(zeroblob(10)))" }, strange],
+      [
+        "an index by an expression",
+        { "registry.db": "CREATE INDEX i ON runs (hex(zeroblob(10)))" },
+        strange,
+      ],
       ["a column that is SQL", {
         "telemetry.sqlite": 'ALTER TABLE telemetry_runs ADD COLUMN "a = 1 --" INTEGER',
       }, strange],
@@ -204,7 +223,9 @@ function sameChildren(database: Uint8Array, table: string): void {
   Deno.writeFileSync(file, database);
   using db = new DatabaseSync(file);
   const { page_size: size } = db.prepare("PRAGMA page_size").get() as { page_size: number };
-  const { rootpage } = db.prepare("SELECT rootpage FROM sqlite_schema WHERE name = ?").get(table) as {
+  const { rootpage } = db.prepare("SELECT rootpage FROM sqlite_schema WHERE name = ?").get(
+    table,
+  ) as {
     rootpage: number;
   };
   Deno.removeSync(file);
@@ -255,7 +276,10 @@ Deno.test("a run as a file: 140 kB that unpack to 1.5 GB are refused on the way,
     assert.match(err, /unpacks to more than 268435456 bytes, at directory\/long/);
     assert.match(err, /--max-unpacked/);
     assert.deepEqual([...Deno.readDirSync(here.layout.imports)], []);
-    assert.match((await mosaic(here, "import", "--max-unpacked", "2M", withLong(1, 3))).err, /more than 2097152 bytes/);
+    assert.match(
+      (await mosaic(here, "import", "--max-unpacked", "2M", withLong(1, 3))).err,
+      /more than 2097152 bytes/,
+    );
     // Zeros take no room: they become a hole, as in a log that was packed.
     await printed(here, "import", "--max-unpacked", "2M", withLong(0, 300));
     const long = Deno.statSync(`${(await getRun(here, run)).directory}/long`);
@@ -287,18 +311,27 @@ Deno.test("a run as a file: the same run on another host, twice is once, and dam
   const place = Deno.makeTempDirSync({ prefix: "mosaic-run-file-" });
   try {
     const command = ["/bin/sh", "-c", WORKER];
-    const metadata = { tags: ["moved"], parameters: { lr: 0.5 }, restart: { max_attempts: 2, backoff_s: 0.1 } };
+    const metadata = {
+      tags: ["moved"],
+      parameters: { lr: 0.5 },
+      restart: { max_attempts: 2, backoff_s: 0.1 },
+    };
     const run = await submit(here, configOf({ name: "traveller", command, metadata }));
     await untilState(here, run, "TERMINATED");
     await printed(here, "note", run, "seen here");
     await until(
       async () =>
-        (await here.client.unary(Mosaic.method.listArtifacts, { run })).artifacts.every(({ sha256 }) => sha256 !== ""),
+        (await here.client.unary(Mosaic.method.listArtifacts, { run })).artifacts.every((
+          { sha256 },
+        ) => sha256 !== ""),
       { what: "checksums of the artifacts" },
     );
     const file = `${place}/run.mosaic`;
     const live = await submit(here, configOf({ command: ["/bin/sleep", "600"] }));
-    assert.match((await mosaic(here, "export", live, "--format", "mosaic", "--out", file)).err, /only an ended run/);
+    assert.match(
+      (await mosaic(here, "export", live, "--format", "mosaic", "--out", file)).err,
+      /only an ended run/,
+    );
     await printed(here, "export", run, "--format", "mosaic", "--out", file);
     const bytes = Deno.readFileSync(file);
     assert.equal(Deno.statSync(file).mode! & 0o777, 0o600);
@@ -334,21 +367,34 @@ Deno.test("a run as a file: the same run on another host, twice is once, and dam
     }
     assert.deepEqual([...Deno.readDirSync(there.layout.imports)], []);
     for (
-      const kind of ["steps", "episodes", "metrics --points", "events --worker", "events", "logs", "logs --stderr"]
+      const kind of [
+        "steps",
+        "episodes",
+        "metrics --points",
+        "events --worker",
+        "events",
+        "logs",
+        "logs --stderr",
+      ]
     ) {
       const [verb, ...more] = kind.split(" ");
       const form = verb === "logs" ? [] : ["-o", "jsonl"];
-      const [was, is] = await Promise.all([here, there].map((daemon) => printed(daemon, verb!, run, ...more, ...form)));
+      const [was, is] = await Promise.all(
+        [here, there].map((daemon) => printed(daemon, verb!, run, ...more, ...form)),
+      );
       const unnumbered = (text: string) =>
-        kind === "events" ? text.replace(/.*"kind":"deleted".*\n/, "").replace(/"seq":\d+,/g, "") : text;
+        kind === "events"
+          ? text.replace(/.*"kind":"deleted".*\n/, "").replace(/"seq":\d+,/g, "")
+          : text;
       assert.equal(unnumbered(is!), unnumbered(was!), kind);
     }
     const [was, is] = await Promise.all([here, there].map(async (daemon) => {
       const { worker_pid: _, proxy_pid: __, directory: ___, ...rest } = JSON.parse(
-        (await printed(daemon, "show", run, "-o", "json")).replaceAll(daemon.stateDir, "STATE").replace(
-          /"seq": \d+/g,
-          '"seq": 0',
-        ),
+        (await printed(daemon, "show", run, "-o", "json")).replaceAll(daemon.stateDir, "STATE")
+          .replace(
+            /"seq": \d+/g,
+            '"seq": 0',
+          ),
       );
       return rest;
     }));
@@ -360,13 +406,27 @@ Deno.test("a run as a file: the same run on another host, twice is once, and dam
     await printed(there, "export", run, "--format", "mosaic", "--out", `${place}/again`);
     assert.deepEqual(contentOf(`${place}/again`), contentOf(file));
 
-    await printed(there, "export", run, "--format", "mosaic", "--no-artifacts", "--out", `${place}/light`);
+    await printed(
+      there,
+      "export",
+      run,
+      "--format",
+      "mosaic",
+      "--no-artifacts",
+      "--out",
+      `${place}/light`,
+    );
     await printed(there, "delete", "--forever", run);
     await printed(there, "import", `${place}/light`);
     await there.restart();
     assert.deepEqual(JSON.parse(await printed(there, "show", run, "-o", "json")).artifacts, []);
-    assert.throws(() => Deno.statSync(`${there.layout.runDir("custom_scripts", run)}/checkpoints/step_3000.pt`));
-    assert.equal(await printed(there, "steps", run, "-o", "jsonl"), await printed(here, "steps", run, "-o", "jsonl"));
+    assert.throws(() =>
+      Deno.statSync(`${there.layout.runDir("custom_scripts", run)}/checkpoints/step_3000.pt`)
+    );
+    assert.equal(
+      await printed(there, "steps", run, "-o", "jsonl"),
+      await printed(here, "steps", run, "-o", "jsonl"),
+    );
   } finally {
     Deno.removeSync(place, { recursive: true });
   }

@@ -17,7 +17,9 @@ async function withState(work: (layout: Layout) => void | Promise<void>): Promis
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-doctor-" });
   const layout = new Layout(stateDir);
   try {
-    for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    for (const directory of layout.directories()) {
+      Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    }
     inRegistry(layout, (registry) => {
       registry.gpus.set([0, 1]);
       registry.insert(newRun(1));
@@ -90,7 +92,10 @@ Deno.test("doctor: a GPU slot held by an ended run is found and given back; one 
       registry.insert(newRun(2));
       registry.gpus.claim(runId(2), [1]);
     });
-    inDatabase(layout.registryDb, (db) => db.prepare("UPDATE gpu_slots SET run_id = ? WHERE slot = 0").run(runId(1)));
+    inDatabase(
+      layout.registryDb,
+      (db) => db.prepare("UPDATE gpu_slots SET run_id = ? WHERE slot = 0").run(runId(1)),
+    );
     assert.deepEqual(found(layout), ["error gpu_slots trainer/registry.db"]);
     const { repaired, remaining } = repair(layout.stateDir);
     assert.deepEqual(repaired.map(({ done }) => done), [true]);
@@ -116,12 +121,20 @@ Deno.test("doctor: files that belong to no run are moved to lost+found, never de
       `warning orphan_directory trainer/evals/${runId(7)}`,
     ]);
     const { remaining } = repair(layout.stateDir);
-    assert.deepEqual(remaining.map(({ check, severity }) => `${severity} ${check}`), ["note lost_and_found"]);
-    assert.equal(Deno.readTextFileSync(`${layout.trainer}/lost+found/evals-${runId(7)}/checkpoints/a`), "precious");
+    assert.deepEqual(remaining.map(({ check, severity }) => `${severity} ${check}`), [
+      "note lost_and_found",
+    ]);
+    assert.equal(
+      Deno.readTextFileSync(`${layout.trainer}/lost+found/evals-${runId(7)}/checkpoints/a`),
+      "precious",
+    );
 
     write(`${layout.runDir("evals", runId(7))}/checkpoints/a`, "again");
     repair(layout.stateDir);
-    assert.equal(Deno.readTextFileSync(`${layout.trainer}/lost+found/evals-${runId(7)}.2/checkpoints/a`), "again");
+    assert.equal(
+      Deno.readTextFileSync(`${layout.trainer}/lost+found/evals-${runId(7)}.2/checkpoints/a`),
+      "again",
+    );
   });
 });
 
@@ -134,7 +147,10 @@ Deno.test("doctor: a process that an ended run's worker has left behind is found
     try {
       const [left] = examine(layout.stateDir);
       assert.equal(left?.check, "processes");
-      assert.match(left.message, new RegExp(`process ${child.pid}, which attempt 1 of run .* has started, is alive`));
+      assert.match(
+        left.message,
+        new RegExp(`process ${child.pid}, which attempt 1 of run .* has started, is alive`),
+      );
     } finally {
       child.kill("SIGKILL");
       await child.status;
@@ -191,7 +207,10 @@ Deno.test("doctor: a run whose files are gone, unknown files, leftovers, a daemo
     assert.deepEqual(repaired.filter(({ done }) => !done), []);
     assert.ok(remaining.every(({ severity }) => severity === "note"));
     assert.equal(remaining.length, 4);
-    assert.equal(Deno.statSync(`${layout.trainer}/lost+found/configs-config-${runId(7)}.json`).mode! & 0o777, 0o600);
+    assert.equal(
+      Deno.statSync(`${layout.trainer}/lost+found/configs-config-${runId(7)}.json`).mode! & 0o777,
+      0o600,
+    );
     assert.equal(Deno.statSync(layout.webhookSecret).mode! & 0o777, 0o600);
     assert.equal(Deno.statSync(layout.registryDb).mode! & 0o777, 0o600);
     assert.equal(Deno.readTextFileSync(`${layout.trainer}/notes.txt`), "a person's");
@@ -202,8 +221,11 @@ Deno.test("doctor: a run whose files are gone, unknown files, leftovers, a daemo
 const notOnlyRoot = ({ check }: { check: string }) => check !== "worker_user";
 
 Deno.test("doctor: everything that a daemon writes is known", async () => {
-  await using daemon = await TestDaemon.start({ args: ["--auth", "token", "--webhook", "http://127.0.0.1:9/"] });
-  const strange = () => examine(daemon.stateDir).filter(({ path }) => !path.endsWith("/test-output.txt"));
+  await using daemon = await TestDaemon.start({
+    args: ["--auth", "token", "--webhook", "http://127.0.0.1:9/"],
+  });
+  const strange = () =>
+    examine(daemon.stateDir).filter(({ path }) => !path.endsWith("/test-output.txt"));
   assert.equal(strange().some((finding) => !notOnlyRoot(finding)), Deno.uid() === 0);
   assert.deepEqual(strange().filter(notOnlyRoot), []);
   await daemon.stop();
@@ -218,7 +240,10 @@ Deno.test("doctor: a newer schema is an error that no repair touches, and no run
     }
     const { repaired, remaining } = repair(layout.stateDir);
     assert.deepEqual(repaired, []);
-    assert.deepEqual(remaining.map(({ check, severity }) => `${severity} ${check}`), ["error schema", "error schema"]);
+    assert.deepEqual(remaining.map(({ check, severity }) => `${severity} ${check}`), [
+      "error schema",
+      "error schema",
+    ]);
     assert.match(remaining[0]!.message, /version 99.*up to \d/);
   });
 });
@@ -245,7 +270,10 @@ Deno.test("doctor: of a damaged registry every row that can be read is rescued, 
     damage(layout.registryDb, 0.5, 0.55);
     assert.ok(found(layout).includes("error database trainer/registry.db"));
     const { repaired, remaining } = repair(layout.stateDir);
-    assert.match(repaired[0]!.outcome, /rows recovered: .*runs \d+ \(not all\).*damaged database is now/);
+    assert.match(
+      repaired[0]!.outcome,
+      /rows recovered: .*runs \d+ \(not all\).*damaged database is now/,
+    );
     assert.ok(!remaining.some(({ severity }) => severity === "error"), JSON.stringify(remaining));
     inRegistry(layout, (registry) => {
       const runs = registry.count({});
@@ -255,7 +283,11 @@ Deno.test("doctor: of a damaged registry every row that can be read is rescued, 
       registry.insert(newRun(999));
       assert.ok(before >= runs && registry.transitionHead() === before + 1);
     });
-    assert.ok([...Deno.readDirSync(layout.trainer)].some((entry) => entry.name.startsWith("registry.db.damaged-")));
+    assert.ok(
+      [...Deno.readDirSync(layout.trainer)].some((entry) =>
+        entry.name.startsWith("registry.db.damaged-")
+      ),
+    );
   });
 });
 
@@ -270,13 +302,19 @@ Deno.test("doctor: the loss of a database's first page loses no row: not of the 
     });
     inDatabase(layout.telemetryDb, (db) => {
       db.exec("BEGIN; INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 2000)");
-      const insert = db.prepare("INSERT INTO steps (run_key, seq, ts_ns, observation) VALUES (1, ?, ?, 'o')");
-      for (let seq = 1; seq <= 2000; seq++) insert.run(seq, 1_700_000_000_000_000_001n + BigInt(seq));
+      const insert = db.prepare(
+        "INSERT INTO steps (run_key, seq, ts_ns, observation) VALUES (1, ?, ?, 'o')",
+      );
+      for (let seq = 1; seq <= 2000; seq++) {
+        insert.run(seq, 1_700_000_000_000_000_001n + BigInt(seq));
+      }
       db.exec("COMMIT");
     });
     const ofAll = (path: string) =>
       inDatabase(path, (db) => {
-        const names = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").all();
+        const names = db.prepare(
+          "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name",
+        ).all();
         return names.map(({ name }) => {
           const rows = db.prepare(`SELECT * FROM "${name}"`);
           rows.setReadBigInts(true);
@@ -285,14 +323,20 @@ Deno.test("doctor: the loss of a database's first page loses no row: not of the 
       });
     for (const path of [layout.registryDb, layout.telemetryDb]) {
       const before = ofAll(path);
-      const version = inDatabase(path, (db) => db.prepare("PRAGMA user_version").get()!.user_version);
+      const version = inDatabase(
+        path,
+        (db) => db.prepare("PRAGMA user_version").get()!.user_version,
+      );
       const bytes = Deno.readFileSync(path);
       Deno.writeFileSync(path, bytes.fill(0x5a, 0, 4096));
       const { repaired, remaining } = repair(layout.stateDir);
       assert.match(repaired[0]!.outcome, /rows recovered: .*a new first page was written/);
       assert.deepEqual(remaining, []);
       assert.deepEqual(ofAll(path), before);
-      assert.equal(inDatabase(path, (db) => db.prepare("PRAGMA user_version").get()!.user_version), version);
+      assert.equal(
+        inDatabase(path, (db) => db.prepare("PRAGMA user_version").get()!.user_version),
+        version,
+      );
     }
   });
 });
@@ -300,7 +344,10 @@ Deno.test("doctor: the loss of a database's first page loses no row: not of the 
 Deno.test("doctor: the loss of a database's first page loses nothing that is in its log only", async () => {
   await withState((layout) => {
     const path = layout.telemetryDb;
-    inDatabase(path, (db) => db.exec("INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 1)"));
+    inDatabase(
+      path,
+      (db) => db.exec("INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 1)"),
+    );
     const db = new DatabaseSync(path);
     db.exec("PRAGMA journal_mode = WAL; PRAGMA wal_checkpoint(TRUNCATE)");
     db.exec("UPDATE telemetry_runs SET steps = 2");
@@ -311,45 +358,62 @@ Deno.test("doctor: the loss of a database's first page loses nothing that is in 
     Deno.writeFileSync(path, bytes.fill(0x5a, 0, 4096));
     Deno.writeFileSync(`${path}-wal`, log);
     assert.match(repair(layout.stateDir).repaired[0]!.outcome, /a new first page was written/);
-    assert.deepEqual({ ...inDatabase(path, (db) => db.prepare("SELECT steps FROM telemetry_runs").get()) }, {
+    assert.deepEqual({
+      ...inDatabase(path, (db) => db.prepare("SELECT steps FROM telemetry_runs").get()),
+    }, {
       steps: 2,
     });
   });
 });
 
-diskTest("doctor: a database is not replaced where the disk is too full for what can be read of it", (stage) => {
-  const disk = stage.disk(`${stage.stateDir}/telemetry`, "8m");
-  const { layout } = stage;
-  for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
-  write(layout.telemetryDb, "");
-  inDatabase(layout.telemetryDb, (db) => {
-    migrate(db, layout.telemetryDb);
-    db.exec("BEGIN; INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 2000)");
-    const insert = db.prepare("INSERT INTO steps (run_key, seq, ts_ns, observation) VALUES (1, ?, 1, ?)");
-    for (let seq = 1; seq <= 2000; seq++) insert.run(seq, "o".repeat(500));
-    db.exec("COMMIT");
-  });
-  // Of the loss of the first page two copies are made.
-  for (const { at, frees } of [{ at: 0.5, frees: [64, 512] }, { at: 0, frees: [64, 512, 1400] }]) {
-    damage(layout.telemetryDb, at, at);
-    const before = Deno.readFileSync(layout.telemetryDb);
-    for (const free of frees) {
-      disk.fill(free << 10);
-      const { repaired } = repair(stage.stateDir);
-      assert.deepEqual(repaired.map(({ done }) => done), [false], `${free} KiB are free`);
-      assert.match(
-        repaired[0]!.outcome,
-        /nothing has changed \(.*(?:full|No space left).*\): repair again with free space of twice the \d+ bytes/,
+diskTest(
+  "doctor: a database is not replaced where the disk is too full for what can be read of it",
+  (stage) => {
+    const disk = stage.disk(`${stage.stateDir}/telemetry`, "8m");
+    const { layout } = stage;
+    for (const directory of layout.directories()) {
+      Deno.mkdirSync(directory, {
+        recursive: true,
+        mode: 0o700,
+      });
+    }
+    write(layout.telemetryDb, "");
+    inDatabase(layout.telemetryDb, (db) => {
+      migrate(db, layout.telemetryDb);
+      db.exec("BEGIN; INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 2000)");
+      const insert = db.prepare(
+        "INSERT INTO steps (run_key, seq, ts_ns, observation) VALUES (1, ?, 1, ?)",
       );
-      assert.deepEqual(Deno.readFileSync(layout.telemetryDb), before);
-      disk.free();
+      for (let seq = 1; seq <= 2000; seq++) insert.run(seq, "o".repeat(500));
+      db.exec("COMMIT");
+    });
+    // Of the loss of the first page two copies are made.
+    for (
+      const { at, frees } of [{ at: 0.5, frees: [64, 512] }, { at: 0, frees: [64, 512, 1400] }]
+    ) {
+      damage(layout.telemetryDb, at, at);
+      const before = Deno.readFileSync(layout.telemetryDb);
+      for (const free of frees) {
+        disk.fill(free << 10);
+        const { repaired } = repair(stage.stateDir);
+        assert.deepEqual(repaired.map(({ done }) => done), [false], `${free} KiB are free`);
+        assert.match(
+          repaired[0]!.outcome,
+          /nothing has changed \(.*(?:full|No space left).*\): repair again with free space of twice the \d+ bytes/,
+        );
+        assert.deepEqual(Deno.readFileSync(layout.telemetryDb), before);
+        disk.free();
+      }
+      assert.match(
+        repair(stage.stateDir).repaired[0]!.outcome,
+        /rows recovered: .*steps [12]\d{3}/,
+      );
+      for (const { name } of Deno.readDirSync(disk.path)) {
+        if (name.includes(".damaged-")) Deno.removeSync(`${disk.path}/${name}`);
+      }
     }
-    assert.match(repair(stage.stateDir).repaired[0]!.outcome, /rows recovered: .*steps [12]\d{3}/);
-    for (const { name } of Deno.readDirSync(disk.path)) {
-      if (name.includes(".damaged-")) Deno.removeSync(`${disk.path}/${name}`);
-    }
-  }
-});
+  },
+);
 
 Deno.test("doctor: a registry that is no database at all is put aside, and no run's files go with it", async () => {
   await withState((layout) => {
@@ -384,12 +448,17 @@ Deno.test("doctor: telemetry of nanoseconds and views is rescued as well", async
     const { remaining } = repair(layout.stateDir);
     assert.deepEqual(remaining, []);
     inDatabase(layout.telemetryDb, (db) => {
-      const row = db.prepare("SELECT count(*) AS n, max(seq) AS last, CAST(max(ts_ns) AS TEXT) AS ts FROM steps")
+      const row = db.prepare(
+        "SELECT count(*) AS n, max(seq) AS last, CAST(max(ts_ns) AS TEXT) AS ts FROM steps",
+      )
         .get()!;
       assert.ok(Number(row.n) > 1000 && Number(row.n) < 2000, `${row.n} rows`);
       assert.equal(row.last, 2000);
       assert.equal(row.ts, "1700000000000000001");
-      assert.equal(Number(db.prepare("SELECT count(*) AS n FROM run_steps").get()!.n), Number(row.n));
+      assert.equal(
+        Number(db.prepare("SELECT count(*) AS n FROM run_steps").get()!.n),
+        Number(row.n),
+      );
     });
   });
 });
@@ -403,7 +472,11 @@ Deno.test("doctor: a run whose state cannot be read has failed, and ended, when 
     assert.deepEqual(repair(layout.stateDir).remaining, []);
     inRegistry(layout, (registry) => {
       const { state, outcome, finishedAt, damaged } = registry.require(runId(2));
-      assert.deepEqual({ state, outcome, damaged }, { state: "FAULTED", outcome: "failed", damaged: [] });
+      assert.deepEqual({ state, outcome, damaged }, {
+        state: "FAULTED",
+        outcome: "failed",
+        damaged: [],
+      });
       assert.ok(finishedAt !== null);
     });
   });
@@ -416,7 +489,8 @@ Deno.test("doctor: while a daemon holds the lock it looks, leaves fresh files al
       write(layout.pidFile, "4711\n");
       write(layout.daemonJson, "{}");
       write(`${layout.runDir("runs", runId(7))}/a`, "just being submitted");
-      // The lock is one of processes: within this one it would be granted twice, so another one looks.
+      // The lock is one of processes: within this one it would be granted twice, so another one
+      // looks.
       const command = new Deno.Command(Deno.execPath(), {
         args: [
           "run",
@@ -433,7 +507,10 @@ Deno.test("doctor: while a daemon holds the lock it looks, leaves fresh files al
         stderr: "piped",
       });
       const looked = await command.output();
-      assert.deepEqual(JSON.parse(new TextDecoder().decode(looked.stdout)).findings.filter(notOnlyRoot), []);
+      assert.deepEqual(
+        JSON.parse(new TextDecoder().decode(looked.stdout)).findings.filter(notOnlyRoot),
+        [],
+      );
       assert.equal(looked.code, 0);
       assert.throws(() => repair(layout.stateDir), (error) => {
         assert.equal((error as { code: string }).code, "failed_precondition");
@@ -457,17 +534,30 @@ Deno.test("doctor: the command prints findings, what --repair would do, and exit
         writeBytes: (b: Uint8Array) => take(new TextDecoder().decode(b)),
         move: () => {},
       });
-      const context = { ...realContext(), out: output((t) => out += t), err: output((t) => err += t) };
+      const context = {
+        ...realContext(),
+        out: output((t) => out += t),
+        err: output((t) => err += t),
+      };
       const code = await runCli(["doctor", "--state-dir", layout.stateDir, ...args], context);
       return { code, out, err };
     };
     const looked = await run();
     assert.equal(looked.code, 1);
-    assert.match(looked.out, /^warning .*daemon\.pid\n.*no longer runs\n.*--repair would remove it\n$/);
+    assert.match(
+      looked.out,
+      /^warning .*daemon\.pid\n.*no longer runs\n.*--repair would remove it\n$/,
+    );
     assert.match(looked.err, /1 warning\n$/);
     const json = JSON.parse((await run("-o", "json")).out);
     assert.deepEqual(Object.keys(json), ["state_dir", "repaired", "findings"]);
-    assert.deepEqual(Object.keys(json.findings[0]), ["check", "severity", "path", "message", "remedy"]);
+    assert.deepEqual(Object.keys(json.findings[0]), [
+      "check",
+      "severity",
+      "path",
+      "message",
+      "remedy",
+    ]);
     const mended = await run("--repair");
     assert.equal(mended.code, 0);
     assert.match(mended.out, /^repaired /);
@@ -486,7 +576,8 @@ Deno.test("doctor: what a daemon commits while the list of free pages is read is
     const fill = writer.prepare("INSERT INTO t VALUES (zeroblob(100000))");
     for (let i = 0; i < 10; i++) fill.run();
     writer.exec("DELETE FROM t WHERE rowid > 5");
-    // Others commit when the doctor has just begun to read: pages that are in use for it become free, and further ones are added.
+    // Others commit when the doctor has just begun to read: pages that are in use for it become
+    // free, and further ones are added.
     for (const copied of [false, true]) {
       if (copied) writer.exec("PRAGMA wal_checkpoint(PASSIVE)");
       using db = new DatabaseSync(path, { readOnly: true });

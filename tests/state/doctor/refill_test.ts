@@ -19,7 +19,9 @@ const ID = runId(1);
 function withRun(work: (layout: Layout, journal: string) => void): void {
   const layout = new Layout(Deno.makeTempDirSync({ prefix: "mosaic-refill-" }));
   try {
-    for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    for (const directory of layout.directories()) {
+      Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    }
     const registry = Registry.open(layout.registryDb);
     registry.insert(newRun(1));
     registry.apply(ID, { type: "spawned" });
@@ -34,13 +36,20 @@ function withRun(work: (layout: Layout, journal: string) => void): void {
   }
 }
 
-/** Lines of steps from one number to another; every third names no time, and some say something else. */
+/**
+ * Lines of steps from one number to another; every third names no time, and some say something
+ * else.
+ */
 function lines(from: number, to: number, untimed = 3): string {
   let text = "";
   for (let n = from; n <= to; n++) {
     const time = n % untimed === 0 ? "" : `,"ts_unix_ns":${1_700_000_000_000_000_000n + BigInt(n)}`;
-    text += `{"type":"step","episode":${Math.floor(n / 100)},"step_index":${n},"reward":${n / 7}${time}}\n`;
-    if (n % 100 === 0) text += `{"type":"episode","episode":${n / 100},"total_reward":${n},"steps":100}\n`;
+    text += `{"type":"step","episode":${Math.floor(n / 100)},"step_index":${n},"reward":${
+      n / 7
+    }${time}}\n`;
+    if (n % 100 === 0) {
+      text += `{"type":"episode","episode":${n / 100},"total_reward":${n},"steps":100}\n`;
+    }
     if (n % 50 === 0) text += `{"type":"metrics","data":{"loss":${1 / n}}}\nplain text ${n}\n`;
   }
   return text;
@@ -78,19 +87,26 @@ function stepCount(layout: Layout): number {
 }
 
 function kinds(layout: Layout): string[] {
-  return examine(layout.stateDir).filter(({ severity }) => severity !== "note").map(({ check }) => check);
+  return examine(layout.stateDir).filter(({ severity }) => severity !== "note").map(({ check }) =>
+    check
+  );
 }
 
 /** Makes the ended run a live one. @returns what ends it again */
 function makeLive(layout: Layout): () => void {
   const registry = () => new DatabaseSync(layout.registryDb);
   let db = registry();
-  const { state, outcome, finished_at } = db.prepare("SELECT state, outcome, finished_at FROM runs").get()!;
+  const { state, outcome, finished_at } = db.prepare("SELECT state, outcome, finished_at FROM runs")
+    .get()!;
   db.exec("UPDATE runs SET state = 'EXECUTING', outcome = NULL, finished_at = NULL");
   db.close();
   return () => {
     db = registry();
-    db.prepare("UPDATE runs SET state = ?, outcome = ?, finished_at = ?").run(state!, outcome!, finished_at!);
+    db.prepare("UPDATE runs SET state = ?, outcome = ?, finished_at = ?").run(
+      state!,
+      outcome!,
+      finished_at!,
+    );
     db.close();
   };
 }
@@ -105,7 +121,9 @@ function damagePages(path: string): void {
   const marks: number[] = [];
   // Each block has several.
   for (let at = size; at < bytes.length; at += size) {
-    if (new TextDecoder("latin1").decode(bytes.subarray(at, at + size)).split("],[").length > 100) marks.push(at);
+    if (new TextDecoder("latin1").decode(bytes.subarray(at, at + size)).split("],[").length > 100) {
+      marks.push(at);
+    }
   }
   assert.ok(marks.length > 20, `${marks.length} pages`);
   for (const share of [0.3, 0.7]) {
@@ -119,12 +137,18 @@ Deno.test("refill: telemetry.sqlite deleted: an ended run is read again from its
   withRun((layout, journal) => {
     Deno.writeTextFileSync(journal, lines(1, STEPS));
     assert.deepEqual(kinds(layout), ["telemetry"]);
-    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /12000 steps, 120 episodes, 240 events added/);
+    assert.match(
+      repair(layout.stateDir).repaired[0]!.outcome,
+      /12000 steps, 120 episodes, 240 events added/,
+    );
     assert.deepEqual(kinds(layout), []);
     const before = rows(layout);
     assert.equal(before["steps"]!.length, STEPS);
     assert.deepEqual(repair(layout.stateDir), { repaired: [], remaining: [] });
-    assert.deepEqual(reindex(layout.stateDir, "run-1"), { runId: ID, outcome: "nothing is missing" });
+    assert.deepEqual(reindex(layout.stateDir, "run-1"), {
+      runId: ID,
+      outcome: "nothing is missing",
+    });
     assert.deepEqual(rows(layout), before);
   });
 });
@@ -137,7 +161,10 @@ Deno.test("refill: all that was stored was in the database's log, and that was l
     db.exec("PRAGMA journal_mode = WAL");
     db.close();
     assert.deepEqual(kinds(layout), ["telemetry"]);
-    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /1000 steps, 10 episodes, 20 events added/);
+    assert.match(
+      repair(layout.stateDir).repaired[0]!.outcome,
+      /1000 steps, 10 episodes, 20 events added/,
+    );
     assert.deepEqual(kinds(layout), []);
   });
 });
@@ -149,7 +176,10 @@ Deno.test("refill: an older copy of the database: the rest follows, with the num
     const first = rows(layout);
     Deno.writeTextFileSync(journal, lines(5001, STEPS), { append: true });
     assert.deepEqual(kinds(layout), ["telemetry"]);
-    assert.match(reindex(layout.stateDir, ID.slice(0, 24)).outcome, /7000 steps, 70 episodes, 140 events added/);
+    assert.match(
+      reindex(layout.stateDir, ID.slice(0, 24)).outcome,
+      /7000 steps, 70 episodes, 140 events added/,
+    );
     const all = rows(layout);
     assert.deepEqual(all["steps"]!.slice(0, 5000), first["steps"]);
     assert.deepEqual(
@@ -174,10 +204,13 @@ Deno.test("refill: two bad pages take only their own rows, doctor says which, an
     assert.deepEqual([refilled!.done, more], [true, []], refilled!.outcome);
     assert.deepEqual(kinds(layout), []);
     const now = rows(layout);
-    // The time of a record that named none is lost with it; it is that of the record before it then.
+    // The time of a record that named none is lost with it; it is that of the record before it
+    // then.
     const timeless = (row: unknown) => (row as string).replace(/\|[^|]*Z\|\d{19}\|/, "||");
     assert.deepEqual(now["steps"]!.map(timeless), whole["steps"]!.map(timeless));
-    for (const table of ["episodes", "worker_events"]) assert.deepEqual(now[table], whole[table], table);
+    for (const table of ["episodes", "worker_events"]) {
+      assert.deepEqual(now[table], whole[table], table);
+    }
     assert.equal(now["series_buckets"]!.length, whole["series_buckets"]!.length);
     assert.ok(now["steps"]!.filter((row, i) => row === whole["steps"]![i]).length >= kept);
   });
@@ -208,7 +241,10 @@ Deno.test("refill: of a live run whose worker writes on during the repair nothin
     Deno.mkdirSync(more);
     const parts = 400;
     for (let i = 0; i < parts; i++) {
-      Deno.writeTextFileSync(`${more}/${1000 + i}`, lines(STEPS + 1 + i * 100, STEPS + (i + 1) * 100));
+      Deno.writeTextFileSync(
+        `${more}/${1000 + i}`,
+        lines(STEPS + 1 + i * 100, STEPS + (i + 1) * 100),
+      );
     }
     // A process of its own: the repair leaves this thread no time.
     const script = 'for part in "$1"/*; do cat "$part" >> "$2"; sleep 0.01; done';
@@ -220,15 +256,24 @@ Deno.test("refill: of a live run whose worker writes on during the repair nothin
     } finally {
       writer.kill("SIGKILL");
     }
-    assert.ok(Deno.statSync(journal).size > lines(1, STEPS).length, "nothing was written during the repair");
+    assert.ok(
+      Deno.statSync(journal).size > lines(1, STEPS).length,
+      "nothing was written during the repair",
+    );
     Deno.removeSync(more, { recursive: true });
     end();
     repair(layout.stateDir);
     const { steps, episodes, worker_events } = rows(layout);
     const printed = Deno.readTextFileSync(journal).split("\n");
     assert.equal(steps!.length, printed.filter((line) => line.startsWith('{"type":"step"')).length);
-    assert.equal(episodes!.length, printed.filter((line) => line.startsWith('{"type":"episode"')).length);
-    assert.equal(worker_events!.length, printed.filter((line) => line.startsWith('{"type":"metrics"')).length);
+    assert.equal(
+      episodes!.length,
+      printed.filter((line) => line.startsWith('{"type":"episode"')).length,
+    );
+    assert.equal(
+      worker_events!.length,
+      printed.filter((line) => line.startsWith('{"type":"metrics"')).length,
+    );
   });
 });
 
@@ -263,12 +308,16 @@ Deno.test("refill: whichever page is damaged, free ones too: all comes back, and
       repair(layout.stateDir);
       const after = rows(layout);
       for (const table of Object.keys(before)) {
-        if (JSON.stringify(after[table]) !== JSON.stringify(before[table])) wrong.push(`${what}: ${table}`);
+        if (JSON.stringify(after[table]) !== JSON.stringify(before[table])) {
+          wrong.push(`${what}: ${table}`);
+        }
       }
       Deno.writeTextFileSync(journal, lines(1501, 1700), { append: true });
       const { remaining } = repair(layout.stateDir);
       wrong.push(
-        ...remaining.filter(({ severity }) => severity === "error").map(({ message }) => `${what}: ${message}`),
+        ...remaining.filter(({ severity }) => severity === "error").map(({ message }) =>
+          `${what}: ${message}`
+        ),
       );
       if (stepCount(layout) !== 1700) wrong.push(`${what}: nothing more can be stored`);
     }
@@ -285,8 +334,14 @@ Deno.test("refill: a position that damage took is known again, and no record is 
     db.exec("DELETE FROM journal_positions");
     db.close();
     assert.deepEqual(kinds(layout), ["telemetry"]);
-    assert.match(examine(layout.stateDir)[0]!.message, /lacks the position up to which the log of attempt 1 is stored/);
-    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /0 steps, 0 episodes, 0 events added/);
+    assert.match(
+      examine(layout.stateDir)[0]!.message,
+      /lacks the position up to which the log of attempt 1 is stored/,
+    );
+    assert.match(
+      repair(layout.stateDir).repaired[0]!.outcome,
+      /0 steps, 0 episodes, 0 events added/,
+    );
     assert.deepEqual(kinds(layout), []);
     assert.deepEqual(rows(layout), before);
   });
@@ -302,14 +357,23 @@ Deno.test("refill: a position that has changed by itself: nothing is stored behi
     db.exec("UPDATE journal_positions SET position = position + 4096");
     db.close();
     const warnings: string[] = [];
-    const checkpoints = { mode: "inline" as const, warn: (message: string) => warnings.push(message) };
+    const checkpoints = {
+      mode: "inline" as const,
+      warn: (message: string) => warnings.push(message),
+    };
     const store = TelemetryStore.open(layout.telemetryDb, { checkpoints });
     const damaged = { code: "unavailable", message: /up to which attempt 1 .* is damaged/ };
     assert.throws(() => store.journalPosition(ID, 1), damaged);
     const { size } = Deno.statSync(journal);
-    assert.throws(() => store.ingest(ID, 1, batch(size + 4096, size + 4097, { steps: steps(0, 1) })), damaged);
+    assert.throws(
+      () => store.ingest(ID, 1, batch(size + 4096, size + 4097, { steps: steps(0, 1) })),
+      damaged,
+    );
     store.close();
-    assert.match(warnings.join(), /the stored position of the log of attempt 1 of run .* is damaged/);
+    assert.match(
+      warnings.join(),
+      /the stored position of the log of attempt 1 of run .* is damaged/,
+    );
     assert.equal(repair(layout.stateDir).repaired[0]!.done, true);
     end();
     assert.deepEqual(rows(layout), before);
@@ -376,7 +440,9 @@ Deno.test("refill: what a log does not have stays missing, is told, and nothing 
     Deno.writeTextFileSync(journal, lines(1, STEPS));
     repair(layout.stateDir);
     const db = new DatabaseSync(layout.telemetryDb);
-    const { n } = db.prepare("SELECT n FROM step_blocks WHERE first_seq = 1").get() as { n: number };
+    const { n } = db.prepare("SELECT n FROM step_blocks WHERE first_seq = 1").get() as {
+      n: number;
+    };
     db.exec("DELETE FROM step_blocks WHERE first_seq = 1");
     db.close();
     const before = rows(layout);
@@ -388,7 +454,10 @@ Deno.test("refill: what a log does not have stays missing, is told, and nothing 
     assert.match(remaining[0]!.message, new RegExp(`lacks ${n} steps`));
     assert.deepEqual(rows(layout), before);
     Deno.removeSync(journal);
-    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /the log of attempt 1 has 0 of \d+ bytes/);
+    assert.match(
+      repair(layout.stateDir).repaired[0]!.outcome,
+      /the log of attempt 1 has 0 of \d+ bytes/,
+    );
     assert.deepEqual(rows(layout), before);
   });
 });
@@ -410,15 +479,22 @@ function append(path: string, text: string): void {
 }
 
 const rowsOfFile = (from: number, to: number) =>
-  Array.from({ length: to - from }, (_, i) => `{"step":${from + i},"loss":${1 / (from + i + 1)},"acc":${from + i}}\n`)
+  Array.from(
+    { length: to - from },
+    (_, i) => `{"step":${from + i},"loss":${1 / (from + i + 1)},"acc":${from + i}}\n`,
+  )
     .join("");
 
 function points(layout: Layout): string[] {
   const db = new DatabaseSync(layout.telemetryDb, { readOnly: true });
-  const found = db.prepare(`SELECT name, step, value FROM run_metrics WHERE run_id = '${ID}' ORDER BY 1, 2, 3`).all();
+  const found = db.prepare(
+    `SELECT name, step, value FROM run_metrics WHERE run_id = '${ID}' ORDER BY 1, 2, 3`,
+  ).all();
   db.close();
   // A record without a step has that of its batch, which may be another.
-  return found.map(({ name, step, value }) => `${name} ${name === "data.loss" ? "" : step} ${value}`).sort();
+  return found.map(({ name, step, value }) =>
+    `${name} ${name === "data.loss" ? "" : step} ${value}`
+  ).sort();
 }
 
 Deno.test("refill: what programs wrote into files comes back with them: all of it, or what followed an older copy", () => {
@@ -432,9 +508,15 @@ Deno.test("refill: what programs wrote into files comes back with them: all of i
     append(file, rowsOfFile(300, 400));
     append(journal, lines(1, 500));
     assert.deepEqual(kinds(layout), ["telemetry"]);
-    assert.match(reindex(layout.stateDir, "run-1").outcome, /500 steps, 5 episodes, 110 events added/);
+    assert.match(
+      reindex(layout.stateDir, "run-1").outcome,
+      /500 steps, 5 episodes, 110 events added/,
+    );
     assert.deepEqual(kinds(layout), []);
-    assert.deepEqual(reindex(layout.stateDir, "run-1"), { runId: ID, outcome: "nothing is missing" });
+    assert.deepEqual(reindex(layout.stateDir, "run-1"), {
+      runId: ID,
+      outcome: "nothing is missing",
+    });
     assert.equal(new Set(points(layout)).size, 810);
     // Who has written to it since nobody knows.
     append(file, rowsOfFile(400, 500));
@@ -472,7 +554,11 @@ Deno.test("refill: rows that damage took in between are filled from the log and 
       append(file, rowsOfFile(part * 100, part * 100 + 100));
       repair(layout.stateDir);
       const store = TelemetryStore.open(layout.telemetryDb, { checkpoints: { mode: "inline" } });
-      const called = { kind: "metrics", dataJson: `{"global_step":${part},"called":${part}}`, tsNs: "" };
+      const called = {
+        kind: "metrics",
+        dataJson: `{"global_step":${part},"called":${part}}`,
+        tsNs: "",
+      };
       store.append(ID, 1, [], [], [called]);
       store.close();
     }
@@ -480,9 +566,14 @@ Deno.test("refill: rows that damage took in between are filled from the log and 
     const events = before["worker_events"]!.length;
     const db = new DatabaseSync(layout.telemetryDb);
     const [call] = db.prepare("SELECT seq FROM worker_events WHERE data LIKE '%called\":2%'").all();
-    // A call's record and what lies around it, others of the file and of the log, and points of both.
-    db.exec(`DELETE FROM worker_events WHERE seq BETWEEN ${Number(call!.seq) - 60} AND ${Number(call!.seq) + 8}
-      OR seq BETWEEN 20 AND 30; DELETE FROM metrics WHERE seq BETWEEN 100 AND 400; DELETE FROM episodes WHERE seq = 7`);
+    // A call's record and what lies around it, others of the file and of the log, and points of
+    // both.
+    db.exec(
+      `DELETE FROM worker_events WHERE seq BETWEEN ${Number(call!.seq) - 60} AND ${
+        Number(call!.seq) + 8
+      }
+      OR seq BETWEEN 20 AND 30; DELETE FROM metrics WHERE seq BETWEEN 100 AND 400; DELETE FROM episodes WHERE seq = 7`,
+    );
     db.close();
     const { outcome } = reindex(layout.stateDir, "run-1");
     assert.match(
@@ -493,12 +584,14 @@ Deno.test("refill: rows that damage took in between are filled from the log and 
     assert.deepEqual(points(layout), whole.filter((point) => !point.startsWith("called 2")));
     const after = rows(layout);
     const timeless = (row: unknown) => (row as string).replace(/\|\d{19}\|/, "|");
-    const said = (all: unknown[]) => all.map((row) => timeless(row).split("|").slice(1).join("|")).sort();
+    const said = (all: unknown[]) =>
+      all.map((row) => timeless(row).split("|").slice(1).join("|")).sort();
     assert.deepEqual(after["steps"], before["steps"]);
     assert.deepEqual(after["episodes"]!.map(timeless), before["episodes"]!.map(timeless));
     assert.equal(after["worker_events"]!.length, events);
     assert.equal(
-      after["worker_events"]!.filter((row, i) => row === before["worker_events"]![i]).length >= events - 80,
+      after["worker_events"]!.filter((row, i) => row === before["worker_events"]![i]).length >=
+        events - 80,
       true,
     );
     const lost = (row: string) => row.includes("record_lost") || row.includes('"called":2');
@@ -517,7 +610,10 @@ Deno.test("refill: whose records are is known again when a damaged page has take
     repair(layout.stateDir);
     const before = rows(layout);
     const db = new DatabaseSync(layout.telemetryDb);
-    assert.ok(Number(db.prepare("SELECT count(*) AS n FROM step_blocks").get()!.n) > 0, "no step is in a block");
+    assert.ok(
+      Number(db.prepare("SELECT count(*) AS n FROM step_blocks").get()!.n) > 0,
+      "no step is in a block",
+    );
     assert.ok(Number(db.prepare("DELETE FROM sources").run().changes) > 0);
     db.close();
     assert.match(examine(layout.stateDir)[0]!.message, /lacks .* sources/);
@@ -534,18 +630,28 @@ Deno.test("refill: counters that have changed by themselves, up or down, are cou
     const own = "run_key = (SELECT run_key FROM telemetry_runs WHERE deleting = 0)";
     const counters = () => {
       const db = new DatabaseSync(layout.telemetryDb);
-      const { crc: _, wide: __, ...row } = db.prepare(`SELECT * FROM telemetry_runs WHERE ${own}`).get()!;
+      const { crc: _, wide: __, ...row } = db.prepare(`SELECT * FROM telemetry_runs WHERE ${own}`)
+        .get()!;
       db.close();
       return row;
     };
     const before = { rows: rows(layout), counters: counters() };
     const flips = [
-      ...["steps = steps - 64", "steps = steps + 65536", "episodes = episodes - 1", "events = events + 1024"],
+      ...[
+        "steps = steps - 64",
+        "steps = steps + 65536",
+        "episodes = episodes - 1",
+        "events = events + 1024",
+      ],
       ...["metrics = metrics - 2", "attempt = attempt + 4", "violations = '{'"],
     ];
     for (const flip of flips) {
       const db = new DatabaseSync(layout.telemetryDb);
-      assert.equal(db.prepare(`UPDATE telemetry_runs SET ${flip} WHERE ${own}`).run().changes, 1, flip);
+      assert.equal(
+        db.prepare(`UPDATE telemetry_runs SET ${flip} WHERE ${own}`).run().changes,
+        1,
+        flip,
+      );
       db.close();
       const [finding, ...others] = examine(layout.stateDir);
       assert.match(finding!.message, /the counters of the telemetry of run .* are damaged/, flip);
@@ -558,12 +664,19 @@ Deno.test("refill: counters that have changed by themselves, up or down, are cou
   });
 });
 
-/** Changes a value of the run as damage does: it is found, named and mended. @returns the other findings */
+/**
+ * Changes a value of the run as damage does: it is found, named and mended. @returns the other
+ * findings
+ */
 function assertMended(layout: Layout, table: string, named: string, change: string): Finding[] {
   // What a repair has replaced is deleted after the next start.
   const own = "(SELECT run_key FROM telemetry_runs WHERE deleting = 0)";
   const db = new DatabaseSync(layout.telemetryDb);
-  assert.equal(db.prepare(`UPDATE ${table} SET ${change} AND run_key = ${own}`).run().changes, 1, change);
+  assert.equal(
+    db.prepare(`UPDATE ${table} SET ${change} AND run_key = ${own}`).run().changes,
+    1,
+    change,
+  );
   db.close();
   const [finding, ...others] = examine(layout.stateDir);
   assert.match(finding?.message ?? "", new RegExp(`lacks .*${named}`), change);
@@ -575,12 +688,18 @@ function assertMended(layout: Layout, table: string, named: string, change: stri
 
 Deno.test("refill: a value that has changed by itself is damage in every table, and the log has what was stored", () => {
   withRun((layout, journal) => {
-    const agent = lines(1, 250).replaceAll('"type":"step"', '"type":"step","agent_id":"a1","ts":1700000000');
+    const agent = lines(1, 250).replaceAll(
+      '"type":"step"',
+      '"type":"step","agent_id":"a1","ts":1700000000',
+    );
     Deno.writeTextFileSync(journal, agent);
     repair(layout.stateDir);
     const before = rows(layout);
     const flips = {
-      step_blocks: ["steps", "crc = crc + 1 WHERE first_seq = (SELECT max(first_seq) FROM step_blocks)"],
+      step_blocks: [
+        "steps",
+        "crc = crc + 1 WHERE first_seq = (SELECT max(first_seq) FROM step_blocks)",
+      ],
       episodes: ["episodes", "total_reward = total_reward * 2 WHERE seq = 2"],
       worker_events: ["events", "data = replace(data, 'loss', 'loqs') WHERE seq = 3"],
       metrics: ["metrics", "value = -value WHERE seq = 4"],
@@ -606,7 +725,9 @@ Deno.test("refill: names and summaries of series, their attempts, parameters and
     append(file, rowsOfFile(0, 300));
     append(
       journal,
-      `{"type":"parameters","payload":{"source":"init","values":{"lr":0.1,"env":"CartPole"}}}\n${lines(1, 500)}`,
+      `{"type":"parameters","payload":{"source":"init","values":{"lr":0.1,"env":"CartPole"}}}\n${
+        lines(1, 500)
+      }`,
     );
     const again = runFiles(layout, knownRuns(layout.registryDb)[0]!).stdout(2);
     append(again, lines(300, 700));
@@ -642,7 +763,9 @@ Deno.test("refill: what is in no log stays: what the run used of its host, and w
       }
     };
     const use = (store: TelemetryStore, attempt: number) => {
-      for (let n = 1; n <= 50; n++) store.sample(ID, attempt, [["host/cpu", n * attempt], ["host/memory", NaN]]);
+      for (let n = 1; n <= 50; n++) {
+        store.sample(ID, attempt, [["host/cpu", n * attempt], ["host/memory", NaN]]);
+      }
     };
     Deno.writeTextFileSync(journal, lines(1, 500));
     repair(layout.stateDir);

@@ -1,4 +1,7 @@
-/** Containers made by bubblewrap: a root filesystem with what the recipe asks for and nothing else, the entrypoint as process 1. */
+/**
+ * Containers made by bubblewrap: a root filesystem with what the recipe asks for and nothing else,
+ * the entrypoint as process 1.
+ */
 import assert from "node:assert/strict";
 import { type ProcessRef, processRef } from "../../../src/os/processes/identity.ts";
 import { readTextIfThere } from "../../../src/os/files/files.ts";
@@ -10,22 +13,44 @@ const RECIPE = new URL("../../../packaging/container/", import.meta.url).pathnam
 
 /** What the portable form needs (docs/reference/packaging.md), and what the tests' workers need. */
 const PROGRAMS = [
-  ...["sh", "cat", "chmod", "date", "gzip", "head", "mkdir", "mkfifo", "mktemp", "mv", "rm", "rmdir", "sha256sum"],
+  ...[
+    "sh",
+    "cat",
+    "chmod",
+    "date",
+    "gzip",
+    "head",
+    "mkdir",
+    "mkfifo",
+    "mktemp",
+    "mv",
+    "rm",
+    "rmdir",
+    "sha256sum",
+  ],
   ...["sleep", "stat", "sync", "tail", "tar", "wc"],
 ];
 
 /** Copies a program with the libraries that it is linked to. */
 function install(program: string, root: string, as: string): void {
   const { stdout } = new Deno.Command("ldd", { args: [program] }).outputSync();
-  const libraries = [...new TextDecoder().decode(stdout).matchAll(/(\/\S+) \(0x/g)].map((match) => match[1]!);
-  for (const [from, to] of [[program, as], ...libraries.map((path) => [path, path])] as [string, string][]) {
+  const libraries = [...new TextDecoder().decode(stdout).matchAll(/(\/\S+) \(0x/g)].map((match) =>
+    match[1]!
+  );
+  for (
+    const [from, to] of [[program, as], ...libraries.map((path) => [path, path])] as [
+      string,
+      string,
+    ][]
+  ) {
     Deno.mkdirSync(`${root}${to.slice(0, to.lastIndexOf("/"))}`, { recursive: true });
     Deno.copyFileSync(from, `${root}${to}`);
   }
 }
 
 function located(program: string): string {
-  const { stdout } = new Deno.Command("/bin/sh", { args: ["-c", 'command -v "$0"', program] }).outputSync();
+  const { stdout } = new Deno.Command("/bin/sh", { args: ["-c", 'command -v "$0"', program] })
+    .outputSync();
   return Deno.realPathSync(new TextDecoder().decode(stdout).trim());
 }
 
@@ -55,7 +80,18 @@ export class Image {
   /** As packaging/container/Containerfile has it. */
   static async build(directory: string, mosaic: string): Promise<Image> {
     const image = new Image(directory);
-    for (const name of ["proc", "dev", "tmp", "etc", "app", "run/secrets", "var/lib/mosaic", "opt/mosaic"]) {
+    for (
+      const name of [
+        "proc",
+        "dev",
+        "tmp",
+        "etc",
+        "app",
+        "run/secrets",
+        "var/lib/mosaic",
+        "opt/mosaic",
+      ]
+    ) {
       Deno.mkdirSync(`${image.root}/${name}`, { recursive: true });
     }
     for (const program of PROGRAMS) install(located(program), image.root, `/bin/${program}`);
@@ -84,14 +120,40 @@ export class Image {
     const files = `${this.#directory}/container-${++this.#containers}`;
     const variables = { PATH: "/usr/local/bin:/bin", MOSAIC_CACHE_DIR: "/opt/mosaic", ...env };
     const args = [
-      ...["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--die-with-parent", "--clearenv"],
+      ...[
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--as-pid-1",
+        "--die-with-parent",
+        "--clearenv",
+      ],
       ...Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]),
-      ...[bind, this.root, "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/app"],
+      ...[
+        bind,
+        this.root,
+        "/",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/tmp",
+        "--chdir",
+        "/app",
+      ],
       ...volumes.flatMap(({ from, to }) => ["--bind", from, to]),
       ...["--info-fd", "9", "--", ...command],
     ];
-    // Engines pass none of their own descriptors on, and in an image without bash and perl nothing closes high ones.
-    const start = ["/bin/sh", "-c", 'exec bwrap "$@" >"$0.out" 2>"$0.err" 9>"$0.info"', files, ...args];
+    // Engines pass none of their own descriptors on, and in an image without bash and perl nothing
+    // closes high ones.
+    const start = [
+      "/bin/sh",
+      "-c",
+      'exec bwrap "$@" >"$0.out" 2>"$0.err" 9>"$0.info"',
+      files,
+      ...args,
+    ];
     const child = new Deno.Command("/bin/sh", {
       args: ["-c", `${CLOSE_DESCRIPTORS}exec "$@"`, "sh", ...start],
       stdin: "null",

@@ -1,4 +1,7 @@
-/** Runs in containers: the built file is process 1 of an otherwise empty root filesystem, the daemon is outside. */
+/**
+ * Runs in containers: the built file is process 1 of an otherwise empty root filesystem, the daemon
+ * is outside.
+ */
 import assert from "node:assert/strict";
 import { readTokens } from "../../../src/wire/tokens.ts";
 import { MosaicClient } from "../../../src/wire/client/client.ts";
@@ -28,7 +31,10 @@ while [ $i -lt $1 ]; do step $i; i=$((i + 1)); sleep $2; done
 echo "that was all" >&2
 exit $3
 `;
-/** Leaves 100 processes without a parent, waits until each of them has ended, and ends with the number of zombies. */
+/**
+ * Leaves 100 processes without a parent, waits until each of them has ended, and ends with the
+ * number of zombies.
+ */
 const ORPHANS = `${STEP}i=0
 while [ $i -lt 100 ]; do (sh -c 'sleep 0.2; : >"/tmp/ended-$0"' $i &); i=$((i + 1)); done
 while [ "$(echo /tmp/ended-* | wc -w)" -lt 100 ]; do sleep 0.1; done
@@ -68,10 +74,15 @@ class Outside implements AsyncDisposable {
     this.#client = new MosaicClient(options.target, { ...options, deadlineMs: 60_000 });
   }
 
-  /** Submits a run that somebody else is to start; gives its id and the volumes and variables of its container. */
+  /**
+   * Submits a run that somebody else is to start; gives its id and the volumes and variables of its
+   * container.
+   */
   async submit(directory: string) {
     const config = configOf({ command: ["unused"], metadata: { worker: { external: true } } });
-    const { runId } = await this.#client.unary(TrainerService.method.submitRun, { configJson: config });
+    const { runId } = await this.#client.unary(TrainerService.method.submitRun, {
+      configJson: config,
+    });
     const { directory: runDir } = await this.#client.unary(Mosaic.method.getRun, { run: runId });
     const token = await until(() => readTextIfThere(new RunFiles(runDir, "").sessionTokenFile), {
       what: "the run's session token",
@@ -99,7 +110,10 @@ class Outside implements AsyncDisposable {
     return await until(async () => {
       last = await this.#client.unary(Mosaic.method.getRun, { run });
       return last.outcome === "" ? undefined : last;
-    }, { what: "the run to end", state: () => [last?.state, container.stderr().slice(-3000), this.#daemon.output()] });
+    }, {
+      what: "the run to end",
+      state: () => [last?.state, container.stderr().slice(-3000), this.#daemon.output()],
+    });
   }
 
   async stored(run: string): Promise<number> {
@@ -108,7 +122,9 @@ class Outside implements AsyncDisposable {
 
   async steps(run: string): Promise<number[]> {
     const lines: string[] = [];
-    for await (const { jsonl } of this.#client.stream(Mosaic.method.streamTelemetry, { run, kind: "steps" })) {
+    for await (
+      const { jsonl } of this.#client.stream(Mosaic.method.streamTelemetry, { run, kind: "steps" })
+    ) {
       lines.push(...new TextDecoder().decode(jsonl).split("\n").filter((line) => line !== ""));
     }
     return lines.map((line) => JSON.parse(line).step_index);
@@ -141,24 +157,27 @@ Deno.test({ name: "containers: the built file as process 1", ignore: !available 
     const start = (run: Awaited<ReturnType<Outside["submit"]>>, ...worker: string[]) =>
       image.run({ ...run, command: ["mosaic-entrypoint", "sh", ...worker] });
 
-    await t.step("its network is cut for a while: nothing is lost, nothing repeated, all of it mirrored", async () => {
-      const run = await outside.submit(directory);
-      const container = start(run, "counting.sh", "150", "0.02", "0");
-      await container.untilPrinted(/"step":30}/);
-      outside.relay.down();
-      await container.untilPrinted(/"step":80}/);
-      assert.ok(await outside.stored(run.runId) < 80);
-      outside.relay.up();
-      const ended = await outside.ended(run.runId, container);
-      assert.deepEqual([ended.state, ended.reason], ["TERMINATED", ""], container.stderr());
-      assert.equal(await container.code, 0);
-      assert.deepEqual(await outside.steps(run.runId), numbers(150));
-      assert.deepEqual(
-        container.stdout().trim().split("\n"),
-        numbers(150).map((step) => JSON.stringify({ type: "step", step })),
-      );
-      assert.match(container.stderr(), /^that was all$/m);
-    });
+    await t.step(
+      "its network is cut for a while: nothing is lost, nothing repeated, all of it mirrored",
+      async () => {
+        const run = await outside.submit(directory);
+        const container = start(run, "counting.sh", "150", "0.02", "0");
+        await container.untilPrinted(/"step":30}/);
+        outside.relay.down();
+        await container.untilPrinted(/"step":80}/);
+        assert.ok(await outside.stored(run.runId) < 80);
+        outside.relay.up();
+        const ended = await outside.ended(run.runId, container);
+        assert.deepEqual([ended.state, ended.reason], ["TERMINATED", ""], container.stderr());
+        assert.equal(await container.code, 0);
+        assert.deepEqual(await outside.steps(run.runId), numbers(150));
+        assert.deepEqual(
+          container.stdout().trim().split("\n"),
+          numbers(150).map((step) => JSON.stringify({ type: "step", step })),
+        );
+        assert.match(container.stderr(), /^that was all$/m);
+      },
+    );
 
     await t.step("it ends with the worker's exit code, and so does the run", async () => {
       const run = await outside.submit(directory);
@@ -197,7 +216,9 @@ Deno.test({ name: "containers: the built file as process 1", ignore: !available 
         const run = await outside.submit(directory);
         const container = start(run, "counting.sh", "100000", "0.02", "0");
         await container.untilPrinted(/"step":10}/);
-        await until(async () => await outside.stored(run.runId) > 0, { what: "the first steps to be stored" });
+        await until(async () => await outside.stored(run.runId) > 0, {
+          what: "the first steps to be stored",
+        });
         outside.relay.down();
         await container.untilPrinted(/"step":60}/);
         await container.signal("SIGKILL");

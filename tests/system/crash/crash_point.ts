@@ -1,6 +1,7 @@
 /**
- * Kills a daemon at a chosen system call while a run goes its whole way, starts another, and looks at what is left: what
- * was acknowledged is there, every record once and in order, one worker, its GPU given back, nobody left running.
+ * Kills a daemon at a chosen system call while a run goes its whole way, starts another, and looks
+ * at what is left: what was acknowledged is there, every record once and in order, one worker, its
+ * GPU given back, nobody left running.
  */
 import assert from "node:assert/strict";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
@@ -13,7 +14,9 @@ import { getRun, steps, untilState } from "../../harness/runs.ts";
 import { until } from "../../harness/wait.ts";
 import { underStrace } from "./tracing.ts";
 
-/** The `when`-th call of this kind that the daemon's main thread makes, before it has any effect. */
+/**
+ * The `when`-th call of this kind that the daemon's main thread makes, before it has any effect.
+ */
 export interface CrashPoint {
   call: "pwrite64" | "sendto" | "clone" | "rename" | "unlink";
   /** Only calls on this file, below the state directory. */
@@ -35,7 +38,10 @@ export function burstsConfig(): string {
   return configOf({ command: ["/bin/sh", "-c", BURSTS], gpus: { requested: 1, mandatory: true } });
 }
 
-/** A state directory that a daemon has used and left, so that points are not spent on making the databases. */
+/**
+ * A state directory that a daemon has used and left, so that points are not spent on making the
+ * databases.
+ */
 async function withTemplate(work: (template: string) => Promise<void>): Promise<void> {
   const template = Deno.makeTempDirSync({ prefix: "mosaic-crash-" });
   try {
@@ -64,15 +70,20 @@ async function crashAt(template: string, point: CrashPoint): Promise<CrashResult
     ...["-e", `inject=${point.call}:signal=KILL:when=${point.when}`],
   );
   try {
-    await using first = await TestDaemon.start({ stateDir, gpus: "1", program }).catch(() => undefined);
-    const acknowledged = await first?.client.unary(TrainerService.method.submitRun, { configJson: config })
+    await using first = await TestDaemon.start({ stateDir, gpus: "1", program }).catch(() =>
+      undefined
+    );
+    const acknowledged = await first?.client.unary(TrainerService.method.submitRun, {
+      configJson: config,
+    })
       .then(({ runId }) => runId, () => undefined);
     const crashed = first === undefined || await until(async () => {
           if (first.died !== undefined) return "crashed";
           if (acknowledged === undefined) return undefined;
           const run = await getRun(first, acknowledged).catch(() => undefined);
           return run !== undefined && isEnded(run.state as RunState) ? "ended" : undefined;
-        }, { what: "the crash, or the run's end", state: () => first.output().slice(-2000) }) === "crashed";
+        }, { what: "the crash, or the run's end", state: () => first.output().slice(-2000) }) ===
+        "crashed";
     if (first?.died === undefined) await first?.kill9();
 
     await using next = await TestDaemon.start({ stateDir, gpus: "1" });
@@ -83,7 +94,10 @@ async function crashAt(template: string, point: CrashPoint): Promise<CrashResult
   }
 }
 
-/** Crashes at each of the points, of which at least one must be on the run's way, and none may leave anything wrong. */
+/**
+ * Crashes at each of the points, of which at least one must be on the run's way, and none may leave
+ * anything wrong.
+ */
 export async function crashesLeaveNothingWrong(...points: CrashPoint[]): Promise<void> {
   await withTemplate(async (template) => {
     let crashes = 0;
@@ -96,20 +110,33 @@ export async function crashesLeaveNothingWrong(...points: CrashPoint[]): Promise
   });
 }
 
-/** What is wrong after a crash; the run has its full time to end. @param acknowledged the run id that a submitter was told */
-export async function check(daemon: TestDaemon, config: string, acknowledged: string | undefined): Promise<string[]> {
+/**
+ * What is wrong after a crash; the run has its full time to end. @param acknowledged the run id
+ * that a submitter was told
+ */
+export async function check(
+  daemon: TestDaemon,
+  config: string,
+  acknowledged: string | undefined,
+): Promise<string[]> {
   const findings: string[] = [];
   const { runs } = await daemon.client.unary(Mosaic.method.listRuns, { limit: 10 });
-  if (acknowledged !== undefined && runs[0]?.runId !== acknowledged) findings.push("an acknowledged run is gone");
+  if (acknowledged !== undefined && runs[0]?.runId !== acknowledged) {
+    findings.push("an acknowledged run is gone");
+  }
   if (runs.length > 1) findings.push(`${runs.length} runs of one submission`);
   // What was not acknowledged may be there or not; submitted again it is not there twice.
   const run = runs[0]?.runId ??
     (await daemon.client.unary(TrainerService.method.submitRun, { configJson: config })).runId;
   const ended = await untilState(daemon, run, "TERMINATED");
-  if (ended.attempt !== 1) findings.push(`attempt ${ended.attempt}: a crash of the daemon is no failure of the run`);
+  if (ended.attempt !== 1) {
+    findings.push(`attempt ${ended.attempt}: a crash of the daemon is no failure of the run`);
+  }
   const stored = await steps(daemon, run);
   const wrong = stored.findIndex((step, i) => step.seq !== i + 1 || step.step_index !== i);
-  if (wrong >= 0) findings.push(`step ${JSON.stringify(stored[wrong])} stands where ${wrong} belongs`);
+  if (wrong >= 0) {
+    findings.push(`step ${JSON.stringify(stored[wrong])} stands where ${wrong} belongs`);
+  }
   if (stored.length !== STEPS) findings.push(`${stored.length} of ${STEPS} steps`);
   const kinds: string[] = [];
   for await (const event of daemon.client.stream(Mosaic.method.streamEvents, { run })) {
@@ -117,10 +144,18 @@ export async function check(daemon: TestDaemon, config: string, acknowledged: st
   }
   // An attempt that was not started after all is started again, and says so.
   const story = kinds.filter((kind, i) => kind !== kinds[i - 1]).join(" ");
-  if (story !== "queued started completed") findings.push(`the event log tells: ${kinds.join(" ")}`);
+  if (story !== "queued started completed") {
+    findings.push(`the event log tells: ${kinds.join(" ")}`);
+  }
   const { gpus } = await daemon.client.unary(Mosaic.method.getHost, {});
   if (gpus[0]!.runId !== "") findings.push("the GPU is still held");
-  await until(() => processesOf(daemon.stateDir).every(({ pid }) => pid === daemon.pid), { what: "processes to end" })
-    .catch(() => findings.push(`left: ${processesOf(daemon.stateDir).map((p) => p.command.slice(0, 150)).join("; ")}`));
+  await until(() => processesOf(daemon.stateDir).every(({ pid }) => pid === daemon.pid), {
+    what: "processes to end",
+  })
+    .catch(() =>
+      findings.push(
+        `left: ${processesOf(daemon.stateDir).map((p) => p.command.slice(0, 150)).join("; ")}`,
+      )
+    );
   return findings;
 }

@@ -10,7 +10,10 @@ interface Call {
   path: string;
 }
 
-/** Writes to files, syncs and sends of a daemon's main thread while runs go their way; from its being ready on. */
+/**
+ * Writes to files, syncs and sends of a daemon's main thread while runs go their way; from its
+ * being ready on.
+ */
 async function callsOf(durability: "normal" | "full"): Promise<Call[]> {
   const trace = Deno.makeTempFileSync();
   try {
@@ -31,13 +34,16 @@ async function callsOf(durability: "normal" | "full"): Promise<Call[]> {
       const match = /^(\w+)\((?:\d+<(.*?)>|"(.*?)")/.exec(line);
       return match === null ? [] : [{ name: match[1]!, path: match[2] ?? match[3]! }];
     });
-    return calls.slice(calls.findIndex(({ name, path }) => name === "write" && path.includes("daemon.json")));
+    return calls.slice(
+      calls.findIndex(({ name, path }) => name === "write" && path.includes("daemon.json")),
+    );
   } finally {
     Deno.removeSync(trace);
   }
 }
 
-const isSend = ({ name, path }: Call) => /^(sendto|sendmsg|writev)$/.test(name) && path.startsWith("socket:");
+const isSend = ({ name, path }: Call) =>
+  /^(sendto|sendmsg|writev)$/.test(name) && path.startsWith("socket:");
 const isSync = ({ name }: Call) => name === "fsync" || name === "fdatasync";
 /** The logs that transactions are committed to, and the configs that a submission leaves. */
 const KEPT = /\/(registry\.db-wal|mosaic\.sqlite-wal|configs\/.*)$/;
@@ -57,28 +63,42 @@ function sentUnsynced(calls: Call[]): Map<string, number> {
   return found;
 }
 
-tracedTest("durability full: whatever is told to anybody was synced to the disk before", async () => {
-  const calls = await callsOf("full");
-  const written = new Set(
-    calls.filter(({ name, path }) => name === "pwrite64" && KEPT.test(path)).map(({ path }) => path),
-  );
-  assert.deepEqual([...written].map((path) => path.split("/").at(-1)).sort(), [
-    "mosaic.sqlite-wal",
-    "registry.db-wal",
-  ]);
-  assert(calls.some(isSend), "acknowledgements were sent");
-  assert.deepEqual([...sentUnsynced(calls)], []);
-  // A config's name is as durable as its text.
-  const named = calls.findIndex(({ name, path }) => name === "rename" && path.includes("/configs/"));
-  const next = calls.slice(named).findIndex(isSend);
-  assert(named >= 0 && calls.slice(named, named + next).some((call) => isSync(call) && call.path.endsWith("/configs")));
-});
+tracedTest(
+  "durability full: whatever is told to anybody was synced to the disk before",
+  async () => {
+    const calls = await callsOf("full");
+    const written = new Set(
+      calls.filter(({ name, path }) => name === "pwrite64" && KEPT.test(path)).map(({ path }) =>
+        path
+      ),
+    );
+    assert.deepEqual([...written].map((path) => path.split("/").at(-1)).sort(), [
+      "mosaic.sqlite-wal",
+      "registry.db-wal",
+    ]);
+    assert(calls.some(isSend), "acknowledgements were sent");
+    assert.deepEqual([...sentUnsynced(calls)], []);
+    // A config's name is as durable as its text.
+    const named = calls.findIndex(({ name, path }) =>
+      name === "rename" && path.includes("/configs/")
+    );
+    const next = calls.slice(named).findIndex(isSend);
+    assert(
+      named >= 0 &&
+        calls.slice(named, named + next).some((call) =>
+          isSync(call) && call.path.endsWith("/configs")
+        ),
+    );
+  },
+);
 
 tracedTest(
   "durability normal: commits are not synced one by one, the log is written before the acknowledgement all the same",
   async () => {
     const calls = await callsOf("normal");
-    const telemetry = [...sentUnsynced(calls)].filter(([path]) => path.endsWith("mosaic.sqlite-wal"));
+    const telemetry = [...sentUnsynced(calls)].filter(([path]) =>
+      path.endsWith("mosaic.sqlite-wal")
+    );
     assert.equal(telemetry.length, 1, "acknowledged after the write, before any sync");
   },
 );

@@ -1,4 +1,7 @@
-/** Somebody removes or renames files of a living state directory, and a proxy is killed: runs end with all their records. */
+/**
+ * Somebody removes or renames files of a living state directory, and a proxy is killed: runs end
+ * with all their records.
+ */
 import assert from "node:assert/strict";
 import { Layout, RunFiles } from "../../../src/base/layout.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -19,7 +22,8 @@ async function killProxy(daemon: TestDaemon, run: string): Promise<void> {
   await until(() => !isAlive(proxy), { what: "the proxy to be dead" });
 }
 
-const filesOf = (daemon: TestDaemon, run: string) => new RunFiles(daemon.layout.runDir("custom_scripts", run), "");
+const filesOf = (daemon: TestDaemon, run: string) =>
+  new RunFiles(daemon.layout.runDir("custom_scripts", run), "");
 
 testWithDaemon("files are removed below a living daemon", { args: ["--grace", "0.5"] }, [
   [
@@ -75,34 +79,48 @@ testWithDaemon("files are removed below a living daemon", { args: ["--grace", "0
     },
   ],
 
-  ["what a killed wrapper has left half written is removed when the run has ended", async (daemon) => {
-    const run = await submit(
-      daemon,
-      configOf({ command: ["/bin/sh", "-c", `echo '{"event_type":"step"}'; exec sleep 600`] }),
-    );
-    await untilSteps(daemon, run, 1);
-    const files = filesOf(daemon, run);
-    const left = [`${files.exitFile(1)}.tmp`, `${files.exitFile(1)}.said.tmp`, `${files.stdout(1)}.zst.thin.tmp`];
-    Deno.writeTextFileSync(left[2]!, "");
-    assert(left.every((path) => infoIfThere(path)?.isFile), "they are there while it runs");
-    const { workerPid } = await getRun(daemon, run);
-    Deno.kill(-Number(workerPid), "SIGKILL");
-    await untilState(daemon, run, "FAULTED");
-    await until(() => left.every((path) => infoIfThere(path) === undefined), { what: "them to be removed" });
-  }],
+  [
+    "what a killed wrapper has left half written is removed when the run has ended",
+    async (daemon) => {
+      const run = await submit(
+        daemon,
+        configOf({ command: ["/bin/sh", "-c", `echo '{"event_type":"step"}'; exec sleep 600`] }),
+      );
+      await untilSteps(daemon, run, 1);
+      const files = filesOf(daemon, run);
+      const left = [
+        `${files.exitFile(1)}.tmp`,
+        `${files.exitFile(1)}.said.tmp`,
+        `${files.stdout(1)}.zst.thin.tmp`,
+      ];
+      Deno.writeTextFileSync(left[2]!, "");
+      assert(left.every((path) => infoIfThere(path)?.isFile), "they are there while it runs");
+      const { workerPid } = await getRun(daemon, run);
+      Deno.kill(-Number(workerPid), "SIGKILL");
+      await untilState(daemon, run, "FAULTED");
+      await until(() => left.every((path) => infoIfThere(path) === undefined), {
+        what: "them to be removed",
+      });
+    },
+  ],
 
-  ["a run whose journal has more than is stored: the next daemon stores it by itself", async (daemon) => {
-    const worker = new SteppedWorker(daemon.stateDir, [30]);
-    const run = await submit(daemon, worker.config());
-    await worker.assertWhole(daemon, run);
-    const journal = filesOf(daemon, run).stdout(1);
-    Deno.chmodSync(journal, 0o600);
-    // As a process that had left the group prints it after the end was reported.
-    Deno.writeTextFileSync(journal, '{"event_type":"step","step_index":30}\n', { append: true });
-    await daemon.stop();
-    await daemon.restart();
-    await until(async () => (await steps(daemon, run)).length === 31, { what: "the rest of the journal" });
-  }],
+  [
+    "a run whose journal has more than is stored: the next daemon stores it by itself",
+    async (daemon) => {
+      const worker = new SteppedWorker(daemon.stateDir, [30]);
+      const run = await submit(daemon, worker.config());
+      await worker.assertWhole(daemon, run);
+      const journal = filesOf(daemon, run).stdout(1);
+      Deno.chmodSync(journal, 0o600);
+      // As a process that had left the group prints it after the end was reported.
+      Deno.writeTextFileSync(journal, '{"event_type":"step","step_index":30}\n', { append: true });
+      await daemon.stop();
+      await daemon.restart();
+      await until(async () => (await steps(daemon, run)).length === 31, {
+        what: "the rest of the journal",
+      });
+    },
+  ],
 ]);
 
 Deno.test("a daemon whose state directory was removed while it started leaves the directory's next daemon and its runs alone", async () => {
@@ -125,7 +143,9 @@ Deno.test("a daemon whose state directory was removed while it started leaves th
     })
       .spawn();
     const opened = [`${place}/asked`, new Layout(stateDir).telemetryReserve];
-    await until(() => opened.every((path) => infoIfThere(path) !== undefined), { what: "the first daemon to start" });
+    await until(() => opened.every((path) => infoIfThere(path) !== undefined), {
+      what: "the first daemon to start",
+    });
     Deno.removeSync(stateDir, { recursive: true });
     Deno.mkdirSync(stateDir, { mode: 0o700 });
     await using next = await TestDaemon.start({ stateDir });
@@ -137,7 +157,10 @@ Deno.test("a daemon whose state directory was removed while it started leaves th
     const worker: ProcessRef = processRef(Number((await getRun(next, run)).workerPid))!;
     Deno.writeTextFileSync(`${place}/go`, "");
     const { code, stderr } = await late.output();
-    assert.match(new TextDecoder().decode(stderr), /was removed or replaced while the daemon started/);
+    assert.match(
+      new TextDecoder().decode(stderr),
+      /was removed or replaced while the daemon started/,
+    );
     assert.notEqual(code, 0);
     assert(isAlive(worker), "the run of the next daemon lives");
     const { runs } = await next.client.unary(Mosaic.method.listRuns, { limit: 10 });
@@ -145,7 +168,9 @@ Deno.test("a daemon whose state directory was removed while it started leaves th
     // And one that has started before: it stops, without touching anything.
     Deno.renameSync(stateDir, `${stateDir}.moved`);
     Deno.mkdirSync(stateDir, { mode: 0o700 });
-    await until(() => next.died !== undefined, { what: "the daemon without its directory to stop" });
+    await until(() => next.died !== undefined, {
+      what: "the daemon without its directory to stop",
+    });
     assert(isAlive(worker), "its runs go on");
     Deno.removeSync(stateDir, { recursive: true });
     Deno.renameSync(`${stateDir}.moved`, stateDir);

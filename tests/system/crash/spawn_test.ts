@@ -1,4 +1,7 @@
-/** The moment between the start of a proxy and its entry into the registry, made long enough to die in. */
+/**
+ * The moment between the start of a proxy and its entry into the registry, made long enough to die
+ * in.
+ */
 import assert from "node:assert/strict";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { readTextIfThere } from "../../../src/os/files/files.ts";
@@ -11,16 +14,28 @@ import { burstsConfig, check } from "./crash_point.ts";
 import { tracedTest, underStrace } from "./tracing.ts";
 
 /** The daemon stands still for 45 s when it has made its first child. */
-const FROZEN = ["-o", "/dev/null", "-e", "trace=clone", "-e", "inject=clone:delay_exit=45000000:when=1"];
+const FROZEN = [
+  "-o",
+  "/dev/null",
+  "-e",
+  "trace=clone",
+  "-e",
+  "inject=clone:delay_exit=45000000:when=1",
+];
 
 function runDirectories(daemon: TestDaemon): string[] {
   const base = daemon.layout.baseDir("custom_scripts");
   return [...Deno.readDirSync(base)].map(({ name }) => `${base}/${name}`);
 }
 
-/** A process that its tracer holds takes its SIGKILL when the tracer is gone: at once, and does nothing before. */
+/**
+ * A process that its tracer holds takes its SIGKILL when the tracer is gone: at once, and does
+ * nothing before.
+ */
 async function killFrozen(daemon: TestDaemon): Promise<void> {
-  const tracer = Number(/^TracerPid:\s+(\d+)/m.exec(Deno.readTextFileSync(`/proc/${daemon.pid}/status`))?.[1]);
+  const tracer = Number(
+    /^TracerPid:\s+(\d+)/m.exec(Deno.readTextFileSync(`/proc/${daemon.pid}/status`))?.[1],
+  );
   const held = processRef(tracer);
   assert(held !== undefined, "the daemon is held by strace");
   const killed = daemon.kill9();
@@ -28,10 +43,17 @@ async function killFrozen(daemon: TestDaemon): Promise<void> {
   await killed;
 }
 
-async function crashAfterSpawn(what: string, reached: (daemon: TestDaemon) => boolean): Promise<void> {
+async function crashAfterSpawn(
+  what: string,
+  reached: (daemon: TestDaemon) => boolean,
+): Promise<void> {
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-crash-" });
   try {
-    await using first = await TestDaemon.start({ stateDir, gpus: "1", program: underStrace(...FROZEN) });
+    await using first = await TestDaemon.start({
+      stateDir,
+      gpus: "1",
+      program: underStrace(...FROZEN),
+    });
     const config = burstsConfig();
     const submitted = first.client.unary(TrainerService.method.submitRun, { configJson: config }, {
       deadlineMs: 60_000,
@@ -60,7 +82,10 @@ tracedTest(
   () =>
     crashAfterSpawn(
       "the worker",
-      (daemon) => runDirectories(daemon).some((directory) => readTextIfThere(`${directory}/.mosaic/worker-1.json`)),
+      (daemon) =>
+        runDirectories(daemon).some((directory) =>
+          readTextIfThere(`${directory}/.mosaic/worker-1.json`)
+        ),
     ),
 );
 
@@ -69,6 +94,9 @@ tracedTest(
   () =>
     crashAfterSpawn(
       "the exit record",
-      (daemon) => runDirectories(daemon).some((directory) => readTextIfThere(`${directory}/.mosaic/exit-1.json`)),
+      (daemon) =>
+        runDirectories(daemon).some((directory) =>
+          readTextIfThere(`${directory}/.mosaic/exit-1.json`)
+        ),
     ),
 );

@@ -16,7 +16,11 @@ Deno.test("clock set back: the run submitted last is still @last, and transition
     registry.apply(runId(1), { type: "spawned" });
     clock.now -= HOUR_MS;
     registry.apply(runId(1), { type: "registered" });
-    assert.deepEqual(registry.transitions(runId(1)).map(({ to }) => to), ["INIT", "HANDSHAKE", "READY"]);
+    assert.deepEqual(registry.transitions(runId(1)).map(({ to }) => to), [
+      "INIT",
+      "HANDSHAKE",
+      "READY",
+    ]);
     assert.deepEqual(registry.transitionsSince(0, 10).map(({ seq }) => seq), [1, 2, 3, 4]);
   }));
 

@@ -1,4 +1,7 @@
-/** A copy-on-write file system: its databases without mapped files, read beside their writer; what it gives is seen in time. */
+/**
+ * A copy-on-write file system: its databases without mapped files, read beside their writer; what
+ * it gives is seen in time.
+ */
 import assert from "node:assert/strict";
 import { configOf } from "../../harness/configs.ts";
 import { TestDaemon } from "../../harness/daemon.ts";
@@ -11,7 +14,8 @@ import { fileSystemOf } from "../../../src/os/host/file_system.ts";
 
 function command(...argv: string[]): boolean {
   try {
-    return new Deno.Command(argv[0]!, { args: argv.slice(1), stdout: "null", stderr: "null" }).outputSync().success;
+    return new Deno.Command(argv[0]!, { args: argv.slice(1), stdout: "null", stderr: "null" })
+      .outputSync().success;
   } catch {
     return false;
   }
@@ -26,10 +30,13 @@ class Btrfs implements Disposable {
     const disk = new Btrfs();
     const [image, mount] = [`${disk.#base}/image`, `${disk.#base}/mnt`];
     Deno.mkdirSync(mount);
-    const made = command("truncate", "-s", "500M", image) && command("mkfs.btrfs", "-q", "-f", image) &&
-      command("mount", "-o", "loop", image, mount) && command("btrfs", "subvolume", "create", disk.home) &&
+    const made = command("truncate", "-s", "500M", image) &&
+      command("mkfs.btrfs", "-q", "-f", image) &&
+      command("mount", "-o", "loop", image, mount) &&
+      command("btrfs", "subvolume", "create", disk.home) &&
       (quota === undefined ||
-        (command("btrfs", "quota", "enable", mount) && command("btrfs", "qgroup", "limit", quota, disk.home)));
+        (command("btrfs", "quota", "enable", mount) &&
+          command("btrfs", "qgroup", "limit", quota, disk.home)));
     if (made) return disk;
     disk[Symbol.dispose]();
     assert.notEqual(Deno.env.get("MOSAIC_TEST_REQUIRE"), "all", "no btrfs can be mounted");
@@ -62,12 +69,17 @@ Deno.test("a database on a copy-on-write disk: while another process writes it, 
   using disk = Btrfs.make("60M");
   if (disk === undefined) return;
   const path = `${disk.home}/a.db`;
-  const writer = new Deno.Command(Deno.execPath(), { args: ["eval", "--no-lock", WRITE, path] }).spawn();
+  const writer = new Deno.Command(Deno.execPath(), { args: ["eval", "--no-lock", WRITE, path] })
+    .spawn();
   try {
-    await until(() => Deno.stat(`${path}-wal`).then(({ size }) => size > 100_000, () => false), { what: "the writer" });
+    await until(() => Deno.stat(`${path}-wal`).then(({ size }) => size > 100_000, () => false), {
+      what: "the writer",
+    });
     for (let i = 0, last = 0; i < 5; i++) {
       using db = readDatabase(path);
-      const counts = db.prepare("SELECT (SELECT count(*) FROM t) AS t, (SELECT count(*) FROM u) AS u").get();
+      const counts = db.prepare(
+        "SELECT (SELECT count(*) FROM t) AS t, (SELECT count(*) FROM u) AS u",
+      ).get();
       const { t, u } = counts as { t: number; u: number };
       assert.ok(t === u && t >= last, `${t} ${u} ${last}`);
       assert.equal(db.prepare("PRAGMA integrity_check").get()!.integrity_check, "ok");
@@ -92,7 +104,10 @@ Deno.test("free space on a copy-on-write disk is what a quota leaves, and measur
   assert.deepEqual([...Deno.readDirSync(disk.home)].map(({ name }) => name), ["filler"]);
 });
 
-/** Prints 4 MB of incompressible steps a second, until the file in $1 exists; writes an error of a write to $2. */
+/**
+ * Prints 4 MB of incompressible steps a second, until the file in $1 exists; writes an error of a
+ * write to $2.
+ */
 const WRITER = `import base64, os, sys, time
 n = 0
 try:
@@ -116,9 +131,13 @@ Deno.test("btrfs over its quota: the daemon lives, a worker is held before a wri
     });
     const [stop, error] = [`${outside}/stop`, `${outside}/error`];
     const readIfThere = (path: string) => Deno.readTextFile(path).catch(() => "");
-    const runId = await submit(daemon, configOf({ command: ["python3", "-c", WRITER, stop, error] }));
+    const runId = await submit(
+      daemon,
+      configOf({ command: ["python3", "-c", WRITER, stop, error] }),
+    );
     const log = `${(await getRun(daemon, runId)).directory}/logs/proxy.log`;
-    const held = async () => /worker held: it waits for free space in the quota/.test(await readIfThere(log));
+    const held = async () =>
+      /worker held: it waits for free space in the quota/.test(await readIfThere(log));
     await until(async () => daemon.died !== undefined || await held(), {
       ...{ what: "the worker to be held", timeoutMs: 60_000 },
       state: async () => [daemon.died, await readIfThere(log), await readIfThere(error)],
@@ -129,7 +148,9 @@ Deno.test("btrfs over its quota: the daemon lives, a worker is held before a wri
     assert.equal(await readIfThere(error), "");
     const before = (await steps(daemon, runId)).length;
     assert.ok(command("btrfs", "qgroup", "limit", "400M", disk.home));
-    await until(async () => (await steps(daemon, runId)).length > before + 50, { what: "the worker to go on" });
+    await until(async () => (await steps(daemon, runId)).length > before + 50, {
+      what: "the worker to go on",
+    });
     Deno.writeTextFileSync(stop, "");
     await untilState(daemon, runId, "TERMINATED");
     const stored = await steps(daemon, runId);

@@ -1,4 +1,7 @@
-/** No file descriptor is left: in the daemon, in a proxy. The limit of a living process is lowered and raised again. */
+/**
+ * No file descriptor is left: in the daemon, in a proxy. The limit of a living process is lowered
+ * and raised again.
+ */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { connect } from "../../../src/wire/client/client.ts";
@@ -43,7 +46,9 @@ async function untilBothPortsAnswer(daemon: TestDaemon): Promise<void> {
     }
   }, { what: "new clients to be accepted", state });
   await until(async () => {
-    const answer = await fetch(`http://${daemon.http}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => null);
+    const answer = await fetch(`http://${daemon.http}/readyz`, {
+      signal: AbortSignal.timeout(2000),
+    }).catch(() => null);
     await answer?.body?.cancel();
     return answer?.ok;
   }, { what: "the page to be served, and to be ready", state });
@@ -62,7 +67,8 @@ async function flood(address: string, most: number): Promise<Deno.Conn[]> {
   return opened.flatMap((one) => one.status === "fulfilled" ? [one.value] : []);
 }
 
-// From source the runtime itself fails here: it transpiles anew to say where an error came from, and panics (docs/reference/development.md).
+// From source the runtime itself fails here: it transpiles anew to say where an error came from,
+// and panics (docs/reference/development.md).
 const directory = Deno.makeTempDirSync({ prefix: "mosaic-built-" });
 const MOSAIC = BUILT ?? `${directory}/mosaic`;
 Deno.test.beforeAll(async () => {
@@ -81,10 +87,15 @@ Deno.test("daemon without descriptors: it lives, says so once, takes no run, and
   try {
     await until(() => said(daemon, SHORT), { what: "the daemon to say so" });
     // It says so, or cannot even be reached: whoever connects finds nobody who could accept.
-    await assert.rejects(submit(daemon, new SteppedWorker(daemon.stateDir, [20]).config()), { code: "unavailable" });
+    await assert.rejects(submit(daemon, new SteppedWorker(daemon.stateDir, [20]).config()), {
+      code: "unavailable",
+    });
     assert.equal(await isHealthy(daemon).catch(() => false), false);
-    // Connections that nobody can accept; a listener that has failed already refuses or resets them.
-    for (const address of [daemon.address, daemon.address, daemon.http]) connections.push(...await flood(address, 1));
+    // Connections that nobody can accept; a listener that has failed already refuses or resets
+    // them.
+    for (const address of [daemon.address, daemon.address, daemon.http]) {
+      connections.push(...await flood(address, 1));
+    }
     // A worker that ends meanwhile, and whose exit nobody can take.
     worker.open();
     await until(() => said(daemon, /run could not be supervised/), { what: "the exit to arrive" });
@@ -113,7 +124,9 @@ Deno.test("daemon under a flood of connections: the page gives way, runs go on, 
   const connections: Deno.Conn[] = [];
   try {
     connections.push(...await flood(daemon.http, 200), ...await flood(daemon.address, 200));
-    await until(() => said(daemon, /no file descriptor is left/), { what: "the daemon to run short" });
+    await until(() => said(daemon, /no file descriptor is left/), {
+      what: "the daemon to run short",
+    });
     worker.open();
     // What floods goes with the listener that gave way, so that there are descriptors again.
     await untilBothPortsAnswer(daemon);
@@ -130,7 +143,8 @@ Deno.test("daemon under a flood of connections: the page gives way, runs go on, 
 Deno.test("daemon without descriptors: checkpoints need no thread, and have one when there are some again", async () => {
   await using daemon = await TestDaemon.start({ program: [MOSAIC] });
   const stop = `${daemon.stateDir}/stop`;
-  // Over two megabytes a second of events, which are stored as they are: the log of the store is long again and again.
+  // Over two megabytes a second of events, which are stored as they are: the log of the store is
+  // long again and again.
   const script = `pad=$(printf '%60000s' '' | tr ' ' x); i=0
 while [ ! -e "$0" ]; do
   printf '{"event_type":"step","step_index":%d}\\n' $i; i=$((i + 1))
@@ -156,7 +170,10 @@ done`;
   Deno.writeTextFileSync(stop, "");
   const { telemetry } = await untilState(daemon, run, "TERMINATED");
   const stored = await steps(daemon, run);
-  assert(stored.length > 40 && stored.every((step, i) => step.step_index === i), `${stored.length} steps`);
+  assert(
+    stored.length > 40 && stored.every((step, i) => step.step_index === i),
+    `${stored.length} steps`,
+  );
   assert.equal(telemetry?.events, BigInt(8 * stored.length));
   assert.equal(said(daemon, /no checkpoint thread/), 1, daemon.output());
 });
@@ -172,7 +189,9 @@ Deno.test("proxy without descriptors: it lives, waits, and goes on when there ar
     await daemon.kill9();
     worker.open();
     const log = `${daemon.layout.runDir("custom_scripts", run)}/logs/proxy.log`;
-    await until(() => /delivery interrupted/.test(Deno.readTextFileSync(log)), { what: "the proxy to say so" });
+    await until(() => /delivery interrupted/.test(Deno.readTextFileSync(log)), {
+      what: "the proxy to say so",
+    });
     await daemon.restart();
     // The proxy cannot connect; nor can it find out that its worker is gone.
     limitDescriptors(proxy.pid, ENOUGH);
@@ -217,7 +236,10 @@ Deno.test("daemon without descriptors: a cancellation and a reset are done or re
   worker.open();
   const { attempt } = await untilState(daemon, run, "TERMINATED");
   const stored = (await steps(daemon, run)).filter((step) => step.attempt === attempt);
-  assert.deepEqual(stored.map((step) => step.step_index), Array.from({ length: worker.total }, (_, i) => i));
+  assert.deepEqual(
+    stored.map((step) => step.step_index),
+    Array.from({ length: worker.total }, (_, i) => i),
+  );
 });
 
 Deno.test("daemon with few descriptors from its start: runs wait for one another, none fails", async () => {
@@ -229,6 +251,9 @@ Deno.test("daemon with few descriptors from its start: runs wait for one another
   for (const worker of workers) runs.push(await submit(daemon, worker.config()));
   for (const [i, worker] of workers.entries()) await worker.assertWhole(daemon, runs[i]!);
   const db = new DatabaseSync(daemon.layout.registryDb, { readOnly: true });
-  assert.equal(db.prepare("SELECT count(*) AS n FROM transitions WHERE to_state = 'FAULTED'").get()!.n, 0);
+  assert.equal(
+    db.prepare("SELECT count(*) AS n FROM transitions WHERE to_state = 'FAULTED'").get()!.n,
+    0,
+  );
   db.close();
 });

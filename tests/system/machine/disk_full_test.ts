@@ -1,4 +1,7 @@
-/** Disks that are full: of the registry, of the telemetry store, of the journals. No daemon is restarted in here. */
+/**
+ * Disks that are full: of the registry, of the telemetry store, of the journals. No daemon is
+ * restarted in here.
+ */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { readTextIfThere } from "../../../src/os/files/files.ts";
@@ -32,22 +35,28 @@ diskTest(
   },
 );
 
-diskTest("registry's disk full: a run's end is entered all the same, and its GPU is free again", async (stage) => {
-  // Only the registry is on it.
-  const disk = stage.disk(stage.layout.trainer, "8m");
-  stage.disk(stage.layout.baseDir("custom_scripts"), "8m");
-  await using daemon = await TestDaemon.start({ stateDir: stage.stateDir, gpus: "1" });
-  const worker = new SteppedWorker(stage.stateDir, [50, 50]);
-  const run = await submit(daemon, worker.config({ gpus: { requested: 1, mandatory: true } }));
-  await untilSteps(daemon, run, 50);
-  disk.fill();
-  worker.open();
-  await worker.assertWhole(daemon, run);
-  const { gpus } = await daemon.client.unary(Mosaic.method.getHost, {});
-  assert.equal(gpus[0]!.runId, "", "its GPU is free again");
-});
+diskTest(
+  "registry's disk full: a run's end is entered all the same, and its GPU is free again",
+  async (stage) => {
+    // Only the registry is on it.
+    const disk = stage.disk(stage.layout.trainer, "8m");
+    stage.disk(stage.layout.baseDir("custom_scripts"), "8m");
+    await using daemon = await TestDaemon.start({ stateDir: stage.stateDir, gpus: "1" });
+    const worker = new SteppedWorker(stage.stateDir, [50, 50]);
+    const run = await submit(daemon, worker.config({ gpus: { requested: 1, mandatory: true } }));
+    await untilSteps(daemon, run, 50);
+    disk.fill();
+    worker.open();
+    await worker.assertWhole(daemon, run);
+    const { gpus } = await daemon.client.unary(Mosaic.method.getHost, {});
+    assert.equal(gpus[0]!.runId, "", "its GPU is free again");
+  },
+);
 
-/** Prints 100 steps, waits for a file, prints 3000 events of 1 KB (which are stored as they are), waits, prints 100 steps. */
+/**
+ * Prints 100 steps, waits for a file, prints 3000 events of 1 KB (which are stored as they are),
+ * waits, prints 100 steps.
+ */
 const TALKER = `steps() { while [ $i -lt $1 ]; do
   printf '{"event_type":"step","step_index":%d,"reward":1}\\n' $i; i=$((i + 1))
 done; }
@@ -62,16 +71,25 @@ diskTest(
     const disk = stage.disk(`${stage.stateDir}/telemetry`, "24m");
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
     const gates = ["filled", "held"].map((name) => `${stage.stateDir}/${name}`);
-    const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", TALKER, "sh", ...gates] }));
+    const run = await submit(
+      daemon,
+      configOf({ command: ["/bin/sh", "-c", TALKER, "sh", ...gates] }),
+    );
     await untilSteps(daemon, run, 100);
     disk.fill();
     Deno.writeTextFileSync(gates[0]!, "");
-    const log = () => readTextIfThere(`${stage.layout.runDir("custom_scripts", run)}/logs/proxy.log`) ?? "";
-    await until(() => log().includes("worker held: the daemon's disk is full"), { what: "the worker to be held" });
+    const log = () =>
+      readTextIfThere(`${stage.layout.runDir("custom_scripts", run)}/logs/proxy.log`) ?? "";
+    await until(() => log().includes("worker held: the daemon's disk is full"), {
+      what: "the worker to be held",
+    });
     Deno.writeTextFileSync(gates[1]!, "");
     await until(() => daemon.output().includes("disk is full"), { what: "the daemon to say why" });
     const held = await untilState(daemon, run, "PAUSED");
-    assert.deepEqual([held.reason, /^free space on the disk of the telemetry database/.test(held.waitingFor)], [
+    assert.deepEqual([
+      held.reason,
+      /^free space on the disk of the telemetry database/.test(held.waitingFor),
+    ], [
       "store",
       true,
     ]);
@@ -80,13 +98,20 @@ diskTest(
     disk.free();
     const { telemetry } = await untilState(daemon, run, "TERMINATED");
     assert.deepEqual([telemetry?.steps, telemetry?.events], [200n, 3000n]);
-    assert.deepEqual((await steps(daemon, run)).map((step) => step.step_index), [...Array(200).keys()]);
+    assert.deepEqual((await steps(daemon, run)).map((step) => step.step_index), [
+      ...Array(200).keys(),
+    ]);
   },
 );
 
-/** What these processes have written, to whatever: a proxy that waits writes hardly anything but to its connection. */
+/**
+ * What these processes have written, to whatever: a proxy that waits writes hardly anything but to
+ * its connection.
+ */
 function writtenBy(pids: readonly number[]): number {
-  const written = pids.map((pid) => /^wchar: (\d+)/m.exec(Deno.readTextFileSync(`/proc/${pid}/io`))![1]);
+  const written = pids.map((pid) =>
+    /^wchar: (\d+)/m.exec(Deno.readTextFileSync(`/proc/${pid}/io`))![1]
+  );
   return written.reduce((sum, bytes) => sum + Number(bytes), 0);
 }
 
@@ -113,27 +138,38 @@ diskTest(
     const RUNS = LONG_TESTS ? 4 : 2;
     /** More is no heartbeat. */
     const SILENCE_BYTES = 20_000;
-    // A record of 1 KB takes a page and a half: 14 MB a run, and as much again for the log and the reserve.
+    // A record of 1 KB takes a page and a half: 14 MB a run, and as much again for the log and the
+    // reserve.
     const disk = stage.disk(`${stage.stateDir}/telemetry`, `${32 * RUNS}m`);
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
     const gates = ["filled", "held"].map((name) => `${stage.stateDir}/${name}`);
     const config = () => configOf({ command: ["/bin/sh", "-c", TALKER, "sh", ...gates] });
     const runs = await Promise.all(Array.from({ length: RUNS }, () => submit(daemon, config())));
     for (const run of runs) await untilSteps(daemon, run, 100);
-    const proxies = await Promise.all(runs.map(async (run) => Number((await getRun(daemon, run)).proxyPid)));
+    const proxies = await Promise.all(
+      runs.map(async (run) => Number((await getRun(daemon, run)).proxyPid)),
+    );
     disk.fill();
     Deno.writeTextFileSync(gates[0]!, "");
     for (const run of runs) await untilState(daemon, run, "PAUSED");
     Deno.writeTextFileSync(gates[1]!, "");
-    // Each proxy's window is sent, and unanswered. A connection that is given up is given up after the timeout.
+    // Each proxy's window is sent, and unanswered. A connection that is given up is given up after
+    // the timeout.
     let quiet = { bytes: -1, since: 0 };
     await until(() => {
       const bytes = writtenBy(proxies);
       if (bytes - quiet.bytes > 1000) quiet = { bytes, since: performance.now() };
       return performance.now() - quiet.since > 2000;
     }, { what: "the proxies to have sent what they may" });
-    const before = { bytes: writtenBy(proxies), sockets: socketsOf(proxies), at: performance.now() };
-    assert.ok(before.bytes > RUNS * SILENCE_BYTES, `what they send is counted: ${before.bytes} bytes`);
+    const before = {
+      bytes: writtenBy(proxies),
+      sockets: socketsOf(proxies),
+      at: performance.now(),
+    };
+    assert.ok(
+      before.bytes > RUNS * SILENCE_BYTES,
+      `what they send is counted: ${before.bytes} bytes`,
+    );
     assert.ok(before.sockets.length >= RUNS, before.sockets.join());
     // Whoever gives up a connection for an answer that does not come does so after the first.
     const timeouts = LONG_TESTS ? 2.2 : 1.2;
@@ -148,9 +184,13 @@ diskTest(
       const { telemetry } = await untilState(daemon, run, "TERMINATED");
       assert.equal(telemetry?.steps, 200n);
       // Beside them there may be one of the proxy's own: the runs share a working directory.
-      const events = (await records(daemon, run, "events")).filter(({ event }) => event === "metrics");
+      const events = (await records(daemon, run, "events")).filter(({ event }) =>
+        event === "metrics"
+      );
       assert.equal(events.length, 3000);
-      assert.deepEqual((await steps(daemon, run)).map((step) => step.step_index), [...Array(200).keys()]);
+      assert.deepEqual((await steps(daemon, run)).map((step) => step.step_index), [
+        ...Array(200).keys(),
+      ]);
     }
   },
 );
@@ -165,13 +205,20 @@ diskTest(
     await untilSteps(daemon, run, 50);
     disk.fill(100_000);
     await untilState(daemon, run, "PAUSED");
-    assert.deepEqual((await events(daemon, run)).findLast(({ kind }) => kind === "paused")?.data, { reason: "disk" });
+    assert.deepEqual((await events(daemon, run)).findLast(({ kind }) => kind === "paused")?.data, {
+      reason: "disk",
+    });
     first.open();
 
     const second = new SteppedWorker(stage.stateDir, [50]);
     const waiting = await submit(daemon, second.config());
-    const why = await until(async () => (await getRun(daemon, waiting)).waitingFor, { what: "the second run to wait" });
-    assert.match(why, /free space on the disk of .*custom_scripts \([\d.]+ MiB free, [\d.]+ MiB needed\)/);
+    const why = await until(async () => (await getRun(daemon, waiting)).waitingFor, {
+      what: "the second run to wait",
+    });
+    assert.match(
+      why,
+      /free space on the disk of .*custom_scripts \([\d.]+ MiB free, [\d.]+ MiB needed\)/,
+    );
     disk.free();
     await first.assertWhole(daemon, run);
     await second.assertWhole(daemon, waiting);
@@ -187,7 +234,9 @@ diskTest(
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir, gpus: "1" });
     const worker = new SteppedWorker(stage.stateDir, [50]);
     const run = await submit(daemon, worker.config({ gpus: { requested: 1, mandatory: true } }));
-    const why = await until(async () => (await getRun(daemon, run)).waitingFor, { what: "the run to wait" });
+    const why = await until(async () => (await getRun(daemon, run)).waitingFor, {
+      what: "the run to wait",
+    });
     assert.match(why, /free space on the disk/);
     assert.equal((await getRun(daemon, run)).state, "INIT");
     disk.free();
@@ -198,7 +247,10 @@ diskTest(
 diskTest(
   "disk full at the daemon's start: what is stored can be read, no run is taken, and work goes on once there is room",
   async (stage) => {
-    const disks = [stage.disk(stage.layout.trainer, "8m"), stage.disk(`${stage.stateDir}/telemetry`, "8m")];
+    const disks = [
+      stage.disk(stage.layout.trainer, "8m"),
+      stage.disk(`${stage.stateDir}/telemetry`, "8m"),
+    ];
     stage.disk(stage.layout.baseDir("custom_scripts"), "16m");
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir, gpus: "1" });
     const ended = new SteppedWorker(stage.stateDir, [20]);
@@ -216,7 +268,8 @@ diskTest(
       what: "the daemon to start",
       state: () => daemon.output().slice(-2000),
     });
-    // The restart is complete only once daemon.json has room; if it fails before, the test fails with its error.
+    // The restart is complete only once daemon.json has room; if it fails before, the test fails
+    // with its error.
     await Promise.race([started, restarted.then(() => started)]);
     assert.equal((await getRun(daemon, endedRun)).state, "TERMINATED");
     assert.equal((await steps(daemon, endedRun)).length, 20);
@@ -229,6 +282,9 @@ diskTest(
     await restarted;
     await living.assertWhole(daemon, run);
     const next = new SteppedWorker(stage.stateDir, [20]);
-    await next.assertWhole(daemon, await submit(daemon, next.config({ gpus: { requested: 1, mandatory: true } })));
+    await next.assertWhole(
+      daemon,
+      await submit(daemon, next.config({ gpus: { requested: 1, mandatory: true } })),
+    );
   },
 );

@@ -1,4 +1,7 @@
-/** What is done to a run's log file while the worker writes it: torn, removed, emptied. The run ends as its worker did. */
+/**
+ * What is done to a run's log file while the worker writes it: torn, removed, emptied. The run ends
+ * as its worker did.
+ */
 import assert from "node:assert/strict";
 import { readTextIfThere } from "../../../src/os/files/files.ts";
 import { processRef } from "../../../src/os/processes/identity.ts";
@@ -9,7 +12,8 @@ import { getRun, steps, submit, untilState } from "../../harness/runs.ts";
 import { until } from "../../harness/wait.ts";
 import { events, SteppedWorker } from "./workers.ts";
 
-const stored = async (daemon: TestDaemon, run: string) => Number((await getRun(daemon, run)).telemetry?.steps);
+const stored = async (daemon: TestDaemon, run: string) =>
+  Number((await getRun(daemon, run)).telemetry?.steps);
 
 async function storedBecome(daemon: TestDaemon, run: string, count: number): Promise<void> {
   await until(async () => await stored(daemon, run) === count, {
@@ -35,10 +39,13 @@ const lostEvents = async (daemon: TestDaemon, run: string) =>
 Deno.test("a worker that is killed in the middle of a line: the torn line is counted, the whole ones are stored", async () => {
   await using daemon = await TestDaemon.start();
   const line = '{\\"event_type\\":\\"step\\",\\"step_index\\":';
-  const script = `for i in 0 1 2; do echo "${line}$i}"; done; printf '%s' "${line}3"; while :; do sleep 0.1; done`;
+  const script =
+    `for i in 0 1 2; do echo "${line}$i}"; done; printf '%s' "${line}3"; while :; do sleep 0.1; done`;
   const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", script] }));
   await storedBecome(daemon, run, 3);
-  await until(() => Deno.readTextFileSync(journalOf(daemon, run)).endsWith(":3"), { what: "the torn line" });
+  await until(() => Deno.readTextFileSync(journalOf(daemon, run)).endsWith(":3"), {
+    what: "the torn line",
+  });
   signalGroup(processRef(Number((await getRun(daemon, run)).workerPid))!, "SIGKILL");
   const ended = await untilState(daemon, run, "FAULTED");
   assert.match(ended.reason, /^(signal_SIGKILL|worker_lost)$/);
@@ -58,7 +65,8 @@ Deno.test("log file removed under its proxy: everything is read all the same", a
 });
 
 Deno.test("log file removed while no proxy has it: a proxy that may look finds it in the worker's hands", async () => {
-  // Under its usual permissions a proxy may not look into /proc; then what it cannot read is told as lost (below).
+  // Under its usual permissions a proxy may not look into /proc; then what it cannot read is told
+  // as lost (below).
   await using daemon = await TestDaemon.start({ env: { MOSAIC_PERMISSIONS: "all" } });
   const worker = new SteppedWorker(daemon.stateDir, [50, 50, 50]);
   const run = await submit(daemon, worker.config());
@@ -101,7 +109,9 @@ Deno.test("log file emptied by somebody: what follows is stored, nothing twice",
   Deno.chmodSync(journalOf(daemon, run), 0o600);
   Deno.truncateSync(journalOf(daemon, run), 0);
   // The proxy has seen it; what the worker adds until then could make up for what is gone.
-  await until(async () => (await lostEvents(daemon, run)).length === 1, { what: "the proxy to notice" });
+  await until(async () => (await lostEvents(daemon, run)).length === 1, {
+    what: "the proxy to notice",
+  });
   worker.open();
   await worker.assertWhole(daemon, run);
 });

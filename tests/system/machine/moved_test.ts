@@ -17,7 +17,8 @@ Deno.test("state directory moved while the daemon is down: the next one finds ev
     const worker = new SteppedWorker(directory, [50, 50, 50]);
     const fails =
       `echo '{"type":"step"}'; while [ ! -e "${directory}/fail" ]; do sleep 0.05; done; kill -TERM $$; sleep 60`;
-    // It is not disposed of: that would end the runs. Whatever lives at the end names the directory.
+    // It is not disposed of: that would end the runs. Whatever lives at the end names the
+    // directory.
     const first = await TestDaemon.start({ stateDir: before, gpus: "1" });
     const going = await submit(first, worker.config({ gpus: { requested: 1 } }));
     const failing = await submit(first, configOf({ command: ["/bin/sh", "-c", fails] }));

@@ -1,4 +1,7 @@
-/** Everything on one small disk: the daemon's own writing does not fill it, and full it is never a dead end. */
+/**
+ * Everything on one small disk: the daemon's own writing does not fill it, and full it is never a
+ * dead end.
+ */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../../src/base/errors.ts";

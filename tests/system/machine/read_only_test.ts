@@ -1,4 +1,7 @@
-/** A file system that the kernel has turned read-only after an error, as one on a thin volume that has run out. */
+/**
+ * A file system that the kernel has turned read-only after an error, as one on a thin volume that
+ * has run out.
+ */
 import assert from "node:assert/strict";
 import { configOf } from "../../harness/configs.ts";
 import { TestDaemon } from "../../harness/daemon.ts";
@@ -7,7 +10,8 @@ import { until } from "../../harness/wait.ts";
 
 function command(...argv: string[]): string | undefined {
   try {
-    const { success, stdout } = new Deno.Command(argv[0]!, { args: argv.slice(1), stderr: "null" }).outputSync();
+    const { success, stdout } = new Deno.Command(argv[0]!, { args: argv.slice(1), stderr: "null" })
+      .outputSync();
     return success ? new TextDecoder().decode(stdout).trim() : undefined;
   } catch {
     return undefined;
@@ -62,7 +66,11 @@ class Ext4 implements Disposable {
 
   repair(): void {
     // 1: errors were corrected.
-    const { code } = new Deno.Command("fsck.ext4", { args: ["-fy", this.#image], stdout: "null", stderr: "null" })
+    const { code } = new Deno.Command("fsck.ext4", {
+      args: ["-fy", this.#image],
+      stdout: "null",
+      stderr: "null",
+    })
       .outputSync();
     assert.ok(code <= 1, String(code));
     assert.ok(this.mount());
@@ -84,7 +92,10 @@ Deno.test("a file system turned read-only: workers are held, after umount nobody
   if (disk === undefined) return;
   const stateDir = `${disk.home}/state`;
   Deno.mkdirSync(stateDir, { mode: 0o700 });
-  await using daemon = await TestDaemon.start({ stateDir, args: ["--listen", "none", "--http", "none"] });
+  await using daemon = await TestDaemon.start({
+    stateDir,
+    args: ["--listen", "none", "--http", "none"],
+  });
   const stop = `${disk.base}/stop`;
   const run = await submit(
     daemon,
@@ -93,19 +104,27 @@ Deno.test("a file system turned read-only: workers are held, after umount nobody
       metadata: { restart: { max_attempts: 2, backoff_s: 0 } },
     }),
   );
-  await until(async () => (await getRun(daemon, run)).telemetry!.steps >= 50n, { what: "steps to be stored" });
-  disk.fail();
-  await until(async () => /^a writable file system .*read-only/.test((await getRun(daemon, run)).waitingFor), {
-    what: "the run to say what it waits for",
-    state: () => getRun(daemon, run),
+  await until(async () => (await getRun(daemon, run)).telemetry!.steps >= 50n, {
+    what: "steps to be stored",
   });
+  disk.fail();
+  await until(
+    async () => /^a writable file system .*read-only/.test((await getRun(daemon, run)).waitingFor),
+    {
+      what: "the run to say what it waits for",
+      state: () => getRun(daemon, run),
+    },
+  );
   const { workerPid } = await getRun(daemon, run);
   await until(() => /^State:\tT/m.test(Deno.readTextFileSync(`/proc/${workerPid}/status`)), {
     what: "the worker to be held",
     state: () => Deno.readTextFileSync(`/proc/${workerPid}/status`),
   });
   disk.unmount();
-  await until(() => disk.device === "", { what: "all of mosaic's processes to let go of it", timeoutMs: 30_000 });
+  await until(() => disk.device === "", {
+    what: "all of mosaic's processes to let go of it",
+    timeoutMs: 30_000,
+  });
   assert.notEqual(daemon.died, undefined);
   Deno.writeTextFileSync(stop, "");
   disk.repair();

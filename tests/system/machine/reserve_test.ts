@@ -44,11 +44,15 @@ diskTest(
   async (stage) => {
     const disk = stage.disk(`${stage.stateDir}/small`, "16m");
     const reserve = reserveAt(`${disk.path}/reserve`, 16 << 20);
-    const store = TelemetryStore.open(`${disk.path}/t.sqlite`, { reserve, checkpoints: { mode: "inline" } });
+    const store = TelemetryStore.open(`${disk.path}/t.sqlite`, {
+      reserve,
+      checkpoints: { mode: "inline" },
+    });
     try {
       // One run's few pages again and again: a log of many times what the database grows by.
       let stored = 0;
-      const store1 = () => store.ingest("R", 1, batch(stored, ++stored, { steps: steps(stored, 1) }));
+      const store1 = () =>
+        store.ingest("R", 1, batch(stored, ++stored, { steps: steps(stored, 1) }));
       for (let i = 0; i < 20; i++) store1();
       disk.fill();
       for (let i = 0; i < 200; i++) store1();
@@ -78,47 +82,65 @@ function makeOldestRegistry(path: string): void {
   db.close();
 }
 
-diskTest("a registry of an older version on a full disk: its migration takes the reserve's space", (stage) => {
-  const disk = stage.disk(`${stage.stateDir}/small`, "16m");
-  const path = `${disk.path}/registry.db`;
-  makeOldestRegistry(path);
-  const reserve = reserveAt(`${disk.path}/reserve`, 16 << 20);
-  assert.ok(reserve.make());
-  disk.fill();
-  const registry = Registry.open(path, { reserve });
-  assert.equal(registry.count({}), 0);
-  registry.close();
-  const db = new DatabaseSync(path, { readOnly: true });
-  assert.equal(Number(db.prepare("PRAGMA user_version").get()!.user_version), MIGRATIONS.at(-1)!.version);
-  db.close();
-});
-
-diskTest("a replaced registry on a full disk: nothing half copied stays, and it is saved with room", (stage) => {
-  const disk = stage.disk(`${stage.stateDir}/small`, "16m");
-  const path = `${disk.path}/registry.db`;
-  const registry = Registry.open(path);
-  try {
-    for (let n = 1; n <= 100; n++) {
-      registry.insert(newRun(n, { configJson: JSON.stringify({ noise: noise().repeat(10) }) }), null);
-    }
-    Deno.renameSync(path, `${path}.other`);
-    Deno.writeTextFileSync(path, "");
-    const names = () => [...Deno.readDirSync(disk.path)].map(({ name }) => name).filter((name) => !/filler/.test(name));
-    disk.fill(200 << 10);
-    const before = names();
-    for (let n = 0; n < 3; n++) assert.throws(() => registry.insert(newRun(200), null));
-    assert.deepEqual(names(), before);
-    disk.free();
-    assert.throws(() => registry.insert(newRun(200), null), { code: "unavailable", message: /It is saved as/ });
-    const saved = names().filter((name) => !before.includes(name));
-    assert.equal(saved.length, 1);
-    const db = new DatabaseSync(`${disk.path}/${saved[0]}`, { readOnly: true });
-    assert.equal(Number(db.prepare("SELECT count(*) AS n FROM runs").get()!.n), 100);
-    db.close();
-  } finally {
+diskTest(
+  "a registry of an older version on a full disk: its migration takes the reserve's space",
+  (stage) => {
+    const disk = stage.disk(`${stage.stateDir}/small`, "16m");
+    const path = `${disk.path}/registry.db`;
+    makeOldestRegistry(path);
+    const reserve = reserveAt(`${disk.path}/reserve`, 16 << 20);
+    assert.ok(reserve.make());
+    disk.fill();
+    const registry = Registry.open(path, { reserve });
+    assert.equal(registry.count({}), 0);
     registry.close();
-  }
-});
+    const db = new DatabaseSync(path, { readOnly: true });
+    assert.equal(
+      Number(db.prepare("PRAGMA user_version").get()!.user_version),
+      MIGRATIONS.at(-1)!.version,
+    );
+    db.close();
+  },
+);
+
+diskTest(
+  "a replaced registry on a full disk: nothing half copied stays, and it is saved with room",
+  (stage) => {
+    const disk = stage.disk(`${stage.stateDir}/small`, "16m");
+    const path = `${disk.path}/registry.db`;
+    const registry = Registry.open(path);
+    try {
+      for (let n = 1; n <= 100; n++) {
+        registry.insert(
+          newRun(n, { configJson: JSON.stringify({ noise: noise().repeat(10) }) }),
+          null,
+        );
+      }
+      Deno.renameSync(path, `${path}.other`);
+      Deno.writeTextFileSync(path, "");
+      const names = () =>
+        [...Deno.readDirSync(disk.path)].map(({ name }) => name).filter((name) =>
+          !/filler/.test(name)
+        );
+      disk.fill(200 << 10);
+      const before = names();
+      for (let n = 0; n < 3; n++) assert.throws(() => registry.insert(newRun(200), null));
+      assert.deepEqual(names(), before);
+      disk.free();
+      assert.throws(() => registry.insert(newRun(200), null), {
+        code: "unavailable",
+        message: /It is saved as/,
+      });
+      const saved = names().filter((name) => !before.includes(name));
+      assert.equal(saved.length, 1);
+      const db = new DatabaseSync(`${disk.path}/${saved[0]}`, { readOnly: true });
+      assert.equal(Number(db.prepare("SELECT count(*) AS n FROM runs").get()!.n), 100);
+      db.close();
+    } finally {
+      registry.close();
+    }
+  },
+);
 
 diskTest(
   "a migration on a disk filled to the last byte, without a reserve: refused, nothing half done, and done with room",
@@ -142,7 +164,15 @@ diskTest(
     const before = new DatabaseSync(telemetryDb);
     for (
       const table of [
-        ...["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"],
+        ...[
+          "steps",
+          "episodes",
+          "worker_events",
+          "metrics",
+          "series_buckets",
+          "sources",
+          "journal_positions",
+        ],
         ...["series", "series_starts", "parameters", "source_cursors"],
       ]
     ) {
@@ -160,12 +190,19 @@ diskTest(
       [telemetryDb]: () => TelemetryStore.open(telemetryDb),
     };
     for (const [path, opened] of Object.entries(open)) {
-      assert.throws(() => opened().close(), (error: Error) => /the disk is full/.test(error.message), path);
+      assert.throws(
+        () => opened().close(),
+        (error: Error) => /the disk is full/.test(error.message),
+        path,
+      );
     }
     disk.free();
     assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 6]);
     for (const opened of Object.values(open)) opened().close();
-    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [MIGRATIONS.at(-1)!.version, telemetryVersion]);
+    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [
+      MIGRATIONS.at(-1)!.version,
+      telemetryVersion,
+    ]);
     const store = TelemetryStore.open(telemetryDb, { checkpoints: { mode: "inline" } });
     assert.equal(store.read("R", "steps", 0, 10).length, 5);
     store.close();

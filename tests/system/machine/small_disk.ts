@@ -1,19 +1,26 @@
-/** Small file systems that a test may fill; a state directory with some of its directories on them. */
+/**
+ * Small file systems that a test may fill; a state directory with some of its directories on them.
+ */
 import { statfsSync } from "node:fs";
 import { Layout } from "../../../src/base/layout.ts";
 
 function command(program: string, ...args: string[]): boolean {
   try {
-    return new Deno.Command(program, { args, stdin: "null", stdout: "null", stderr: "null" }).outputSync().success;
+    return new Deno.Command(program, { args, stdin: "null", stdout: "null", stderr: "null" })
+      .outputSync().success;
   } catch {
     return false;
   }
 }
 
-/** Whether this user may mount here. Says so aloud where not: the tests that need it prove nothing then. */
+/**
+ * Whether this user may mount here. Says so aloud where not: the tests that need it prove nothing
+ * then.
+ */
 function mayMount(): boolean {
   const probe = Deno.makeTempDirSync();
-  const may = command("mount", "-t", "tmpfs", "-o", "size=64k", "none", probe) && command("umount", probe);
+  const may = command("mount", "-t", "tmpfs", "-o", "size=64k", "none", probe) &&
+    command("umount", probe);
   Deno.removeSync(probe);
   if (!may) console.log("NOT ALLOWED HERE: no file system can be mounted, so no disk is filled");
   return may;
@@ -63,7 +70,9 @@ export class SmallDisk implements Disposable {
   }
 
   remount(how: "ro" | "rw"): void {
-    if (!command("mount", "-o", `remount,${how}`, this.path)) throw new Error(`${this.path} cannot be made ${how}`);
+    if (!command("mount", "-o", `remount,${how}`, this.path)) {
+      throw new Error(`${this.path} cannot be made ${how}`);
+    }
   }
 
   [Symbol.dispose](): void {
@@ -96,7 +105,10 @@ export class Stage implements Disposable {
 
 const allowed = mayMount();
 
-/** A test that gets a state directory; passes without having proven anything where nothing may be mounted. */
+/**
+ * A test that gets a state directory; passes without having proven anything where nothing may be
+ * mounted.
+ */
 export function diskTest(name: string, work: (stage: Stage) => void | Promise<void>): void {
   Deno.test(name, async () => {
     if (!allowed) return;

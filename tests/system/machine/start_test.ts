@@ -8,13 +8,25 @@ import { diskTest } from "./small_disk.ts";
 import { SteppedWorker } from "./workers.ts";
 
 function startAgain(stateDir: string): Promise<Said> {
-  return mosaic(["daemon", "--state-dir", stateDir, "--gpus", "0", "--listen", "127.0.0.1:0", "--http", "none"]);
+  return mosaic([
+    "daemon",
+    "--state-dir",
+    stateDir,
+    "--gpus",
+    "0",
+    "--listen",
+    "127.0.0.1:0",
+    "--http",
+    "none",
+  ]);
 }
 
 /** One line that says what is wrong, and one that says what to do. */
 function assertClear({ code, err }: Said, expected: number, ...patterns: RegExp[]): void {
   assert.equal(code, expected, err);
-  const said = err.split("\n").filter((line) => line.startsWith("mosaic daemon: ") || line.startsWith("  "));
+  const said = err.split("\n").filter((line) =>
+    line.startsWith("mosaic daemon: ") || line.startsWith("  ")
+  );
   assert.equal(said.length, 2, err);
   for (const pattern of patterns) assert.match(said.join("\n"), pattern);
   assert.doesNotMatch(err, /\n\s+at /);
@@ -65,11 +77,14 @@ async function makeUsedDirectory(): Promise<void> {
 }
 
 function copy(from: string, to: string): void {
-  const { success, stderr } = new Deno.Command("cp", { args: ["-a", from, to], stdin: "null" }).outputSync();
+  const { success, stderr } = new Deno.Command("cp", { args: ["-a", from, to], stdin: "null" })
+    .outputSync();
   if (!success) throw new Error(new TextDecoder().decode(stderr));
 }
 
-async function usedDirectory(work: (stateDir: string, layout: Layout, run: string) => Promise<void>): Promise<void> {
+async function usedDirectory(
+  work: (stateDir: string, layout: Layout, run: string) => Promise<void>,
+): Promise<void> {
   if (used.directory === "") await makeUsedDirectory();
   await Deno.remove(used.directory, { recursive: true });
   copy(used.copy, used.directory);
@@ -77,10 +92,15 @@ async function usedDirectory(work: (stateDir: string, layout: Layout, run: strin
 }
 
 Deno.test.afterAll(async () => {
-  for (const directory of [used.directory, used.copy]) await Deno.remove(directory, { recursive: true });
+  for (const directory of [used.directory, used.copy]) {
+    await Deno.remove(directory, { recursive: true });
+  }
 });
 
-/** After the repair a daemon starts and runs what it is given. @returns the daemon, for more questions */
+/**
+ * After the repair a daemon starts and runs what it is given. @returns the daemon, for more
+ * questions
+ */
 async function mendedDaemon(stateDir: string): Promise<TestDaemon> {
   const found = await mosaic(["doctor", "--state-dir", stateDir]);
   assert.equal(found.code, 1, found.out + found.err);
@@ -131,7 +151,12 @@ Deno.test("start: a registry with damaged pages is found out at the start; docto
 Deno.test("start: a telemetry store that is no database: the same, and the runs are all there", () =>
   usedDirectory(async (stateDir, layout, run) => {
     spoil(layout.telemetryDb, 0, 100);
-    assertClear(await startAgain(stateDir), 6, /telemetry\/mosaic\.sqlite/, /mosaic doctor --repair/);
+    assertClear(
+      await startAgain(stateDir),
+      6,
+      /telemetry\/mosaic\.sqlite/,
+      /mosaic doctor --repair/,
+    );
     await using daemon = await mendedDaemon(stateDir);
     assert.equal((await getRun(daemon, run)).state, "TERMINATED");
   }));

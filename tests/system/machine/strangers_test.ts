@@ -1,4 +1,7 @@
-/** Pids and files that mean somebody else by now: nobody is signalled, nothing is believed, for a number alone. */
+/**
+ * Pids and files that mean somebody else by now: nobody is signalled, nothing is believed, for a
+ * number alone.
+ */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { isAlive, processRef } from "../../../src/os/processes/identity.ts";
@@ -12,7 +15,8 @@ import { SteppedWorker } from "./workers.ts";
 
 /** Somebody's process, which leads a group of its own. */
 class Stranger implements AsyncDisposable {
-  readonly #child = new Deno.Command("sleep", { args: ["600"], stdin: "null", detached: true }).spawn();
+  readonly #child = new Deno.Command("sleep", { args: ["600"], stdin: "null", detached: true })
+    .spawn();
   readonly pid = this.#child.pid;
   readonly #ref = processRef(this.pid)!;
 
@@ -33,7 +37,10 @@ Deno.test("pid reuse: a daemon's files that name another process by now harm nob
   await worker.assertWhole(daemon, await submit(daemon, worker.config()));
   await daemon.kill9();
   Deno.writeTextFileSync(layout.pidFile, `${stranger.pid}\n`);
-  Deno.writeTextFileSync(layout.lockFile, JSON.stringify({ pid: stranger.pid, identity: "another/1" }));
+  Deno.writeTextFileSync(
+    layout.lockFile,
+    JSON.stringify({ pid: stranger.pid, identity: "another/1" }),
+  );
   const file = JSON.parse(Deno.readTextFileSync(layout.daemonJson));
   Deno.writeTextFileSync(layout.daemonJson, JSON.stringify({ ...file, pid: stranger.pid }));
 
@@ -54,7 +61,10 @@ Deno.test("pid reuse: neither the worker's nor the proxy's number is enough to w
     "-c",
     'echo "{\\"event_type\\":\\"step\\",\\"step_index\\":0}"; while :; do sleep 0.1; done',
   ];
-  const runs = [await submit(daemon, configOf({ command })), await submit(daemon, configOf({ command }))];
+  const runs = [
+    await submit(daemon, configOf({ command })),
+    await submit(daemon, configOf({ command })),
+  ];
   for (const run of runs) {
     await untilSteps(daemon, run, 1);
   }
@@ -68,14 +78,23 @@ Deno.test("pid reuse: neither the worker's nor the proxy's number is enough to w
   }
   // As after a restart of the host: the numbers belong to somebody else.
   const db = new DatabaseSync(daemon.layout.registryDb);
-  const reused = (old: unknown) => JSON.stringify({ ...JSON.parse(String(old)), pid: stranger.pid });
-  for (const { run_id, proxy, worker } of db.prepare("SELECT run_id, proxy, worker FROM runs").all()) {
-    db.prepare("UPDATE runs SET proxy = ?, worker = ? WHERE run_id = ?").run(reused(proxy), reused(worker), run_id!);
+  const reused = (old: unknown) =>
+    JSON.stringify({ ...JSON.parse(String(old)), pid: stranger.pid });
+  for (
+    const { run_id, proxy, worker } of db.prepare("SELECT run_id, proxy, worker FROM runs").all()
+  ) {
+    db.prepare("UPDATE runs SET proxy = ?, worker = ? WHERE run_id = ?").run(
+      reused(proxy),
+      reused(worker),
+      run_id!,
+    );
     const path = `${daemon.layout.runDir("custom_scripts", String(run_id))}/.mosaic/worker-1.json`;
     Deno.writeTextFileSync(path, reused(Deno.readTextFileSync(path)));
   }
   // One is to be cancelled besides: also then nobody else is signalled.
-  db.prepare("UPDATE runs SET cancel_requested_at = 1, cancel_reason = 'user_cancel' WHERE run_id = ?").run(runs[1]!);
+  db.prepare(
+    "UPDATE runs SET cancel_requested_at = 1, cancel_reason = 'user_cancel' WHERE run_id = ?",
+  ).run(runs[1]!);
   db.close();
   await daemon.restart();
   assert.equal((await untilState(daemon, runs[0]!, "FAULTED")).reason, "worker_lost");

@@ -1,4 +1,7 @@
-/** Somebody removes or replaces a database under the running daemon: it is noticed, told, and nothing is lost. */
+/**
+ * Somebody removes or replaces a database under the running daemon: it is noticed, told, and
+ * nothing is lost.
+ */
 import assert from "node:assert/strict";
 import { repair } from "../../../src/state/doctor/doctor.ts";
 import { removeIfThere } from "../../../src/os/files/files.ts";
@@ -39,7 +42,8 @@ Deno.test("vanished: mosaic.sqlite is removed: nothing is stored where nobody fi
 });
 
 Deno.test("vanished: registry.db is removed or replaced: the daemon saves it, refuses to go on, and the next one knows all", async () => {
-  // With the permissions that an executable has: they refuse some of SQLite's ways to copy a database.
+  // With the permissions that an executable has: they refuse some of SQLite's ways to copy a
+  // database.
   await using planned = await PlannedDaemon.start();
   const { daemon } = planned;
   const worker = new SteppedWorker(daemon.stateDir, [100, 100]);
@@ -47,7 +51,10 @@ Deno.test("vanished: registry.db is removed or replaced: the daemon saves it, re
   await untilSteps(daemon, run, 100);
   const { registryDb } = daemon.layout;
   removeDatabase(registryDb);
-  const refused = { code: "unavailable", message: /was removed or replaced while the daemon uses it.*It is saved as/ };
+  const refused = {
+    code: "unavailable",
+    message: /was removed or replaced while the daemon uses it.*It is saved as/,
+  };
   await assert.rejects(submit(daemon, worker.config()), refused);
   worker.open();
   await daemon.stop();
@@ -57,7 +64,9 @@ Deno.test("vanished: registry.db is removed or replaced: the daemon saves it, re
   Deno.copyFileSync(registryDb, `${registryDb}.older`);
   Deno.renameSync(`${registryDb}.older`, registryDb);
   await assert.rejects(submit(daemon, worker.config()), refused);
-  const saved = [...Deno.readDirSync(daemon.layout.trainer)].find(({ name }) => name.startsWith("registry.db.saved-"))!;
+  const saved = [...Deno.readDirSync(daemon.layout.trainer)].find(({ name }) =>
+    name.startsWith("registry.db.saved-")
+  )!;
   await daemon.stop();
   for (const suffix of ["-wal", "-shm"]) removeIfThere(`${registryDb}${suffix}`);
   Deno.renameSync(`${daemon.layout.trainer}/${saved.name}`, registryDb);

@@ -1,11 +1,16 @@
-/** Workers whose output a test can foresee to the last record, and that go on when they are told to. */
+/**
+ * Workers whose output a test can foresee to the last record, and that go on when they are told to.
+ */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf, type TestConfig } from "../../harness/configs.ts";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { steps, untilState } from "../../harness/runs.ts";
 
-/** Prints steps FROM … TO of $2 bytes of payload each, waits for a file, and so on: arguments are COUNT FILE pairs. */
+/**
+ * Prints steps FROM … TO of $2 bytes of payload each, waits for a file, and so on: arguments are
+ * COUNT FILE pairs.
+ */
 const SCRIPT = `pad=$(printf "%\${1}s" '' | tr ' ' x); shift; i=0
 while [ $# -gt 0 ]; do
   end=$((i + $1))
@@ -34,7 +39,10 @@ export class SteppedWorker {
 
   config(more: Partial<TestConfig> = {}): string {
     const args = this.#counts.flatMap((count, i) => [String(count), this.#gates[i] ?? ""]);
-    return configOf({ command: ["/bin/sh", "-c", SCRIPT, "sh", String(this.#padding), ...args], ...more });
+    return configOf({
+      command: ["/bin/sh", "-c", SCRIPT, "sh", String(this.#padding), ...args],
+      ...more,
+    });
   }
 
   /** Lets it go on after part `part` (0 is the first). */
@@ -46,8 +54,14 @@ export class SteppedWorker {
   async assertWhole(daemon: TestDaemon, run: string): Promise<void> {
     await untilState(daemon, run, "TERMINATED");
     const stored = await steps(daemon, run);
-    assert.deepEqual(stored.map((step) => step.step_index), Array.from({ length: this.total }, (_, i) => i));
-    assert.deepEqual(stored.map((step) => step.seq), Array.from({ length: this.total }, (_, i) => i + 1));
+    assert.deepEqual(
+      stored.map((step) => step.step_index),
+      Array.from({ length: this.total }, (_, i) => i),
+    );
+    assert.deepEqual(
+      stored.map((step) => step.seq),
+      Array.from({ length: this.total }, (_, i) => i + 1),
+    );
   }
 }
 

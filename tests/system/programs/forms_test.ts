@@ -1,6 +1,7 @@
 /**
- * Programs that print and write what a library prints and writes, without the library (docs/reference/programs.md): one series
- * per metric, trials as runs within the run, each point once, and what is not read named, with proxies and daemon killed.
+ * Programs that print and write what a library prints and writes, without the library
+ * (docs/reference/programs.md): one series per metric, trials as runs within the run, each point
+ * once, and what is not read named, with proxies and daemon killed.
  */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -20,7 +21,9 @@ interface Program {
   observe?: string[];
 }
 const PROGRAMS: readonly Program[] = [
-  ...[{ name: "hydra_multirun" }, { name: "rllib_tune" }, { name: "dopamine" }, { name: "brax_ppo" }, {
+  ...[{ name: "hydra_multirun" }, { name: "rllib_tune" }, { name: "dopamine" }, {
+    name: "brax_ppo",
+  }, {
     name: "nanogpt",
   }],
   { name: "ultralytics_table", observe: ["runs/detect/train/results.csv"] },
@@ -46,7 +49,11 @@ pythonTest(
         const cwd = `${top}/${name}`;
         Deno.mkdirSync(cwd);
         const worker = { script: python, arguments: [`${FORMS}${name}.py`], cwd, use_grpc: false };
-        const environment = { HOME: cwd, EXPECTED: `${top}/${name}.json`, PYTHONDONTWRITEBYTECODE: "1" };
+        const environment = {
+          HOME: cwd,
+          EXPECTED: `${top}/${name}.json`,
+          PYTHONDONTWRITEBYTECODE: "1",
+        };
         const config = JSON.parse(
           configOf({ name, command: [python], metadata: { worker, ...observe && { observe } } }),
         );
@@ -91,12 +98,24 @@ pythonTest(
 );
 
 /** What mosaic has, in the form of what is expected; of parameters only those that are. */
-async function stored(daemon: TestDaemon, run: string, { parameters }: Expected): Promise<Expected> {
-  const { runs: children } = await daemon.client.unary(Mosaic.method.listRuns, { within: run, limit: 100 });
+async function stored(
+  daemon: TestDaemon,
+  run: string,
+  { parameters }: Expected,
+): Promise<Expected> {
+  const { runs: children } = await daemon.client.unary(Mosaic.method.listRuns, {
+    within: run,
+    limit: 100,
+  });
   const got: Expected = { runs: {}, parameters: {} };
   const { name, state, telemetry, stderrTail } = await getRun(daemon, run);
   assert.equal(state, "TERMINATED", `${name}: ${stderrTail.join("\n")}`);
-  for (const [within, runId] of [["", run], ...children.map((one) => [one.name.slice(name.length + 1), one.runId])]) {
+  for (
+    const [within, runId] of [
+      ["", run],
+      ...children.map((one) => [one.name.slice(name.length + 1), one.runId]),
+    ]
+  ) {
     const series: Expected["runs"][string] = {};
     // Less exact copies of other sources are linked, and in no list and no chart.
     const { series: listed } = await daemon.client.unary(Mosaic.method.listSeries, { run: runId! });
@@ -110,10 +129,14 @@ async function stored(daemon: TestDaemon, run: string, { parameters }: Expected)
     if (wanted === undefined) continue;
     const shown = (await getRun(daemon, runId!)).parameters;
     got.parameters[within!] = Object.fromEntries(
-      Object.keys(wanted).map((key) => [key, JSON.parse(shown.find((one) => one.name === key)?.valueJson ?? "null")]),
+      Object.keys(wanted).map((
+        key,
+      ) => [key, JSON.parse(shown.find((one) => one.name === key)?.valueJson ?? "null")]),
     );
   }
-  const dropped = Object.keys(telemetry!.violations).filter((what) => !what.startsWith("not read: "));
+  const dropped = Object.keys(telemetry!.violations).filter((what) =>
+    !what.startsWith("not read: ")
+  );
   assert.deepEqual(dropped, [], name);
   return got;
 }
@@ -121,7 +144,9 @@ async function stored(daemon: TestDaemon, run: string, { parameters }: Expected)
 /** A line for each series, so that a difference can be read. */
 function brief({ runs, ...others }: Expected): unknown {
   const lines = Object.entries(runs).flatMap(([within, series]) =>
-    Object.entries(series).map(([name, points]) => `${within}: ${name}: ${points.length}: ${JSON.stringify(points)}`)
+    Object.entries(series).map(([name, points]) =>
+      `${within}: ${name}: ${points.length}: ${JSON.stringify(points)}`
+    )
   );
   return { series: lines.toSorted(), ...others };
 }

@@ -1,4 +1,7 @@
-/** Programs as people write them, unchanged, against their own trackers (docs/reference/programs.md). */
+/**
+ * Programs as people write them, unchanged, against their own trackers
+ * (docs/reference/programs.md).
+ */
 import assert from "node:assert/strict";
 import { PROGRAM } from "../../harness/daemon.ts";
 import { pythonTest } from "../../python/python.ts";

@@ -66,7 +66,8 @@ Deno.test("before the original: mosaic leaves it the name telemetry.sqlite, also
 
 Deno.test("beside the original: directories in which its workers write are there when a worker starts", async () => {
   await using daemon = await TestDaemon.start();
-  const script = `cd "$MOSAIC_RUN_DIR" && test -d "$MOSAIC_CHECKPOINT_DIR" && test -d tensorboard && test -d videos`;
+  const script =
+    `cd "$MOSAIC_RUN_DIR" && test -d "$MOSAIC_CHECKPOINT_DIR" && test -d tensorboard && test -d videos`;
   const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", script] }));
   await untilState(daemon, run, "TERMINATED");
 });

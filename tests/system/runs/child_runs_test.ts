@@ -21,14 +21,21 @@ Deno.test("runs within a run: each trial has its own curves and parameters, acro
   const cwd = Deno.makeTempDirSync();
   try {
     const worker = { script: "/bin/sh", arguments: ["-c", TUNE], cwd, use_grpc: false };
-    const run = await submit(daemon, configOf({ name: "tune", command: ["sh"], metadata: { worker } }));
-    const within = async () => (await daemon.client.unary(Mosaic.method.listRuns, { within: run })).runs;
+    const run = await submit(
+      daemon,
+      configOf({ name: "tune", command: ["sh"], metadata: { worker } }),
+    );
+    const within = async () =>
+      (await daemon.client.unary(Mosaic.method.listRuns, { within: run })).runs;
     const pointsOf = async (id: string) =>
       (await records(daemon, id, "metrics")).filter(({ name }) => name === "episode_reward_mean")
         .map(({ step, value }) => `${step}:${value}`);
 
     await t.step("live: one run each, and the daemon's death changes nothing", async () => {
-      await until(async () => (await within()).length === 3, { what: "three trials", timeoutMs: 60_000 });
+      await until(async () => (await within()).length === 3, {
+        what: "three trials",
+        timeoutMs: 60_000,
+      });
       for (const child of await within()) {
         await until(async () => (await pointsOf(child.runId)).length === 2, { what: "its points" });
         assert.equal(child.state, "EXECUTING");
@@ -40,36 +47,61 @@ Deno.test("runs within a run: each trial has its own curves and parameters, acro
       await untilState(daemon, run, "TERMINATED");
     });
 
-    await t.step("ended: names, curves, parameters; the parent has its own curve only", async () => {
-      const children = (await within()).toReversed();
-      assert.deepEqual(
-        children.map(({ name, state }) => `${name} ${state}`).sort(),
-        ["tune/train-0 TERMINATED", "tune/train-1 TERMINATED", "tune/train-2 TERMINATED", "tune/train-7 TERMINATED"],
-      );
-      for (const { runId, name } of children) {
-        const n = name.at(-1)!;
-        assert.deepEqual(await pointsOf(runId), [`1:${n}`, `2:${n}.5`]);
-        const { parameters } = await getRun(daemon, runId);
-        assert.deepEqual(parameters.map(({ name, valueJson }) => `${name}=${valueJson}`), [`lr=${Number(`0.${n}`)}`]);
-      }
-      assert.deepEqual(await pointsOf(run), []);
-      assert.deepEqual((await records(daemon, run, "metrics")).filter(({ name }) => name === "own").length, 1);
-    });
+    await t.step(
+      "ended: names, curves, parameters; the parent has its own curve only",
+      async () => {
+        const children = (await within()).toReversed();
+        assert.deepEqual(
+          children.map(({ name, state }) => `${name} ${state}`).sort(),
+          [
+            "tune/train-0 TERMINATED",
+            "tune/train-1 TERMINATED",
+            "tune/train-2 TERMINATED",
+            "tune/train-7 TERMINATED",
+          ],
+        );
+        for (const { runId, name } of children) {
+          const n = name.at(-1)!;
+          assert.deepEqual(await pointsOf(runId), [`1:${n}`, `2:${n}.5`]);
+          const { parameters } = await getRun(daemon, runId);
+          assert.deepEqual(parameters.map(({ name, valueJson }) => `${name}=${valueJson}`), [
+            `lr=${Number(`0.${n}`)}`,
+          ]);
+        }
+        assert.deepEqual(await pointsOf(run), []);
+        assert.deepEqual(
+          (await records(daemon, run, "metrics")).filter(({ name }) => name === "own").length,
+          1,
+        );
+      },
+    );
 
-    await t.step("list folds them, show names them, and verbs of processes are refused", async () => {
-      const listed = await runVerb(daemon, ["list", "-c", "name,note"]);
-      assert.match(listed.out, /tune +4 runs within/);
-      assert.doesNotMatch(listed.out, /train-0/);
-      const inside = await runVerb(daemon, ["list", "--within", run, "--sort=-metric.episode_reward_mean:max", "-q"]);
-      assert.equal(inside.out.trim().split("\n").length, 4);
-      assert.match((await runVerb(daemon, ["show", "tune/train-7"])).out, new RegExp(`within +${run}`));
-      assert.match(
-        (await runVerb(daemon, ["retry", "tune/train-7"])).err,
-        new RegExp(`part of the program of run ${run}`),
-      );
-      assert.equal((await runVerb(daemon, ["delete", "--forever", run])).code, 0);
-      assert.match((await runVerb(daemon, ["show", "tune/train-7"])).err, /no run/);
-    });
+    await t.step(
+      "list folds them, show names them, and verbs of processes are refused",
+      async () => {
+        const listed = await runVerb(daemon, ["list", "-c", "name,note"]);
+        assert.match(listed.out, /tune +4 runs within/);
+        assert.doesNotMatch(listed.out, /train-0/);
+        const inside = await runVerb(daemon, [
+          "list",
+          "--within",
+          run,
+          "--sort=-metric.episode_reward_mean:max",
+          "-q",
+        ]);
+        assert.equal(inside.out.trim().split("\n").length, 4);
+        assert.match(
+          (await runVerb(daemon, ["show", "tune/train-7"])).out,
+          new RegExp(`within +${run}`),
+        );
+        assert.match(
+          (await runVerb(daemon, ["retry", "tune/train-7"])).err,
+          new RegExp(`part of the program of run ${run}`),
+        );
+        assert.equal((await runVerb(daemon, ["delete", "--forever", run])).code, 0);
+        assert.match((await runVerb(daemon, ["show", "tune/train-7"])).err, /no run/);
+      },
+    );
   } finally {
     Deno.removeSync(cwd, { recursive: true });
   }
@@ -82,14 +114,31 @@ Deno.test("runs within a run: more than 256 trials, each with its points", async
     for (let i = 0; i < 300; i++) {
       Deno.mkdirSync(`${cwd}/ray/train_1a2b3_${String(i).padStart(5, "0")}`, { recursive: true });
     }
-    const script = `for d in ray/*; do echo '{"training_iteration": 1, "loss": 0.5}' > $d/result.json; done`;
+    const script =
+      `for d in ray/*; do echo '{"training_iteration": 1, "loss": 0.5}' > $d/result.json; done`;
     const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
-    const run = await submit(daemon, configOf({ name: "many", command: ["sh"], metadata: { worker } }));
+    const run = await submit(
+      daemon,
+      configOf({ name: "many", command: ["sh"], metadata: { worker } }),
+    );
     await untilState(daemon, run, "TERMINATED");
-    const listed = await runVerb(daemon, ["list", "--within", run, "-c", "name,metric.loss:points", "-o", "jsonl"]);
-    const points = listed.out.trim().split("\n").map((line) => JSON.parse(line).values["metric.loss:points"]);
+    const listed = await runVerb(daemon, [
+      "list",
+      "--within",
+      run,
+      "-c",
+      "name,metric.loss:points",
+      "-o",
+      "jsonl",
+    ]);
+    const points = listed.out.trim().split("\n").map((line) =>
+      JSON.parse(line).values["metric.loss:points"]
+    );
     assert.deepEqual(points, new Array(300).fill(1));
-    assert.deepEqual((await records(daemon, run, "events")).filter(({ event }) => event === "source_problem"), []);
+    assert.deepEqual(
+      (await records(daemon, run, "events")).filter(({ event }) => event === "source_problem"),
+      [],
+    );
   } finally {
     Deno.removeSync(cwd, { recursive: true });
   }
@@ -108,13 +157,24 @@ say "Trial 0 finished with value: 7.5 and parameters: {'lr': 3.0}. Best is trial
 Deno.test("runs within a run: trials of a study have their parameters, their value and their own end", async () => {
   await using daemon = await TestDaemon.start();
   const worker = { script: "/bin/sh", arguments: ["-c", STUDIES], use_grpc: false };
-  const run = await submit(daemon, configOf({ name: "study", command: ["sh"], metadata: { worker } }));
+  const run = await submit(
+    daemon,
+    configOf({ name: "study", command: ["sh"], metadata: { worker } }),
+  );
   await untilState(daemon, run, "TERMINATED");
   const { runs } = await daemon.client.unary(Mosaic.method.listRuns, { within: run });
   const found = await Promise.all(runs.map(async ({ runId }) => {
     const { name, state, reason, parameters } = await getRun(daemon, runId);
-    const values = (await records(daemon, runId, "metrics")).map((point) => `${point.name}=${point.value}`);
-    return [name, state, reason, parameters.map((one) => `${one.name}=${one.valueJson}`).join(), values.join()].join(
+    const values = (await records(daemon, runId, "metrics")).map((point) =>
+      `${point.name}=${point.value}`
+    );
+    return [
+      name,
+      state,
+      reason,
+      parameters.map((one) => `${one.name}=${one.valueJson}`).join(),
+      values.join(),
+    ].join(
       " ",
     );
   }));
@@ -125,6 +185,8 @@ Deno.test("runs within a run: trials of a study have their parameters, their val
     "study/trial-2 CANCELLED pruned  ",
     "study/trial-3 FAULTED trial_failed lr=0.5 ",
   ]);
-  const own = (await records(daemon, run, "metrics")).map(({ name, step, value }) => `${name} ${step} ${value}`);
+  const own = (await records(daemon, run, "metrics")).map(({ name, step, value }) =>
+    `${name} ${step} ${value}`
+  );
   assert.deepEqual(own, ["trial/value 0 0", "trial/value 1 0.1", "trial/value 0 7.5"]);
 });

@@ -19,7 +19,10 @@ printf '{"event_type":"episode","episode":0,"total_reward":%d,"steps":%d}\\n' $i
 
 function patientWorker(daemon: TestDaemon): { command: string[]; finish: () => void } {
   const file = `${daemon.stateDir}/finish-${crypto.randomUUID()}`;
-  return { command: ["/bin/sh", "-c", UNTIL_TOLD, file], finish: () => Deno.writeTextFileSync(file, "") };
+  return {
+    command: ["/bin/sh", "-c", UNTIL_TOLD, file],
+    finish: () => Deno.writeTextFileSync(file, ""),
+  };
 }
 
 async function stepsBeyond(daemon: TestDaemon, run: string, count: number): Promise<number> {
@@ -40,32 +43,44 @@ async function assertWhole(daemon: TestDaemon, run: string): Promise<void> {
   assert.equal(ended.telemetry?.episodes, 1n);
 }
 
-const proxyOf = async (daemon: TestDaemon, run: string) => processRef(Number((await getRun(daemon, run)).proxyPid));
+const proxyOf = async (daemon: TestDaemon, run: string) =>
+  processRef(Number((await getRun(daemon, run)).proxyPid));
 
 testWithDaemon("processes are killed", { gpus: "1", args: ["--grace", "0.5"] }, [
-  ["the daemon is killed in the middle of a run: the run goes on, nothing is lost or repeated", async (daemon) => {
-    const { command, finish } = patientWorker(daemon);
-    const run = await submit(daemon, configOf({ command, gpus: { requested: 1, mandatory: true } }));
-    const before = await stepsBeyond(daemon, run, 20);
-    await daemon.kill9();
-    await daemon.restart();
-    await stepsBeyond(daemon, run, before + 20);
-    assert.deepEqual((await getRun(daemon, run)).gpuSlots, [0]);
-    finish();
-    await assertWhole(daemon, run);
-  }],
+  [
+    "the daemon is killed in the middle of a run: the run goes on, nothing is lost or repeated",
+    async (daemon) => {
+      const { command, finish } = patientWorker(daemon);
+      const run = await submit(
+        daemon,
+        configOf({ command, gpus: { requested: 1, mandatory: true } }),
+      );
+      const before = await stepsBeyond(daemon, run, 20);
+      await daemon.kill9();
+      await daemon.restart();
+      await stepsBeyond(daemon, run, before + 20);
+      assert.deepEqual((await getRun(daemon, run)).gpuSlots, [0]);
+      finish();
+      await assertWhole(daemon, run);
+    },
+  ],
 
-  ["a worker ends while the daemon is away: its exit and its last words are not lost", async (daemon) => {
-    const { command, finish } = patientWorker(daemon);
-    const run = await submit(daemon, configOf({ command }));
-    await stepsBeyond(daemon, run, 5);
-    await daemon.kill9();
-    finish();
-    const directory = daemon.layout.runDir("custom_scripts", run);
-    await until(() => infoIfThere(`${directory}/.mosaic/exit-1.json`) !== undefined, { what: "the exit record" });
-    await daemon.restart();
-    await assertWhole(daemon, run);
-  }],
+  [
+    "a worker ends while the daemon is away: its exit and its last words are not lost",
+    async (daemon) => {
+      const { command, finish } = patientWorker(daemon);
+      const run = await submit(daemon, configOf({ command }));
+      await stepsBeyond(daemon, run, 5);
+      await daemon.kill9();
+      finish();
+      const directory = daemon.layout.runDir("custom_scripts", run);
+      await until(() => infoIfThere(`${directory}/.mosaic/exit-1.json`) !== undefined, {
+        what: "the exit record",
+      });
+      await daemon.restart();
+      await assertWhole(daemon, run);
+    },
+  ],
 
   ["the proxy is killed: training goes on, and another proxy takes over", async (daemon) => {
     const { command, finish } = patientWorker(daemon);
@@ -79,21 +94,27 @@ testWithDaemon("processes are killed", { gpus: "1", args: ["--grace", "0.5"] }, 
     await assertWhole(daemon, run);
   }],
 
-  ["daemon and proxy are killed: the next daemon starts a proxy that takes over", async (daemon) => {
-    const { command, finish } = patientWorker(daemon);
-    const run = await submit(daemon, configOf({ command }));
-    await stepsBeyond(daemon, run, 20);
-    const proxy = await proxyOf(daemon, run);
-    await daemon.kill9();
-    signalProcess(proxy!, "SIGKILL");
-    finish();
-    await daemon.restart();
-    await assertWhole(daemon, run);
-  }],
+  [
+    "daemon and proxy are killed: the next daemon starts a proxy that takes over",
+    async (daemon) => {
+      const { command, finish } = patientWorker(daemon);
+      const run = await submit(daemon, configOf({ command }));
+      await stepsBeyond(daemon, run, 20);
+      const proxy = await proxyOf(daemon, run);
+      await daemon.kill9();
+      signalProcess(proxy!, "SIGKILL");
+      finish();
+      await daemon.restart();
+      await assertWhole(daemon, run);
+    },
+  ],
 
   ["a cancellation that a killed daemon did not finish is finished by the next", async (daemon) => {
     const ignoring = `trap '' TERM; ${UNTIL_TOLD}`;
-    const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", ignoring, "/no/such/file"] }));
+    const run = await submit(
+      daemon,
+      configOf({ command: ["/bin/sh", "-c", ignoring, "/no/such/file"] }),
+    );
     await stepsBeyond(daemon, run, 5);
     const worker = processRef(Number((await getRun(daemon, run)).workerPid))!;
     const proxy = (await proxyOf(daemon, run))!;
@@ -109,25 +130,29 @@ testWithDaemon("processes are killed", { gpus: "1", args: ["--grace", "0.5"] }, 
     assert.equal(isAlive(proxy), false);
   }],
 
-  ["worker and wrapper are killed with their proxy: FAULTED worker_lost, with what was printed", async (daemon) => {
-    const { command } = patientWorker(daemon);
-    const run = await submit(daemon, configOf({ command }));
-    await stepsBeyond(daemon, run, 5);
-    const { workerPid } = await getRun(daemon, run);
-    const proxy = (await proxyOf(daemon, run))!;
-    const worker = processRef(Number(workerPid))!;
-    // Stopped first, so that it cannot write down how its worker ends.
-    signalProcess(proxy, "SIGSTOP");
-    signalGroup(worker, "SIGKILL");
-    signalProcess(proxy, "SIGKILL");
-    const ended = await untilState(daemon, run, "FAULTED");
-    assert.equal(ended.reason, "worker_lost");
-    const journal = Deno.readTextFileSync(`${ended.directory}/logs/worker.stdout.log`).trimStart();
-    const printed = journal.slice(0, journal.lastIndexOf("\n") + 1).split("\n").length - 1;
-    assert.equal((await steps(daemon, run)).length, printed);
-    await until(() => processesOf(daemon.stateDir).length === 1, {
-      what: "only the daemon to be left",
-      state: () => processesOf(daemon.stateDir),
-    });
-  }],
+  [
+    "worker and wrapper are killed with their proxy: FAULTED worker_lost, with what was printed",
+    async (daemon) => {
+      const { command } = patientWorker(daemon);
+      const run = await submit(daemon, configOf({ command }));
+      await stepsBeyond(daemon, run, 5);
+      const { workerPid } = await getRun(daemon, run);
+      const proxy = (await proxyOf(daemon, run))!;
+      const worker = processRef(Number(workerPid))!;
+      // Stopped first, so that it cannot write down how its worker ends.
+      signalProcess(proxy, "SIGSTOP");
+      signalGroup(worker, "SIGKILL");
+      signalProcess(proxy, "SIGKILL");
+      const ended = await untilState(daemon, run, "FAULTED");
+      assert.equal(ended.reason, "worker_lost");
+      const journal = Deno.readTextFileSync(`${ended.directory}/logs/worker.stdout.log`)
+        .trimStart();
+      const printed = journal.slice(0, journal.lastIndexOf("\n") + 1).split("\n").length - 1;
+      assert.equal((await steps(daemon, run)).length, printed);
+      await until(() => processesOf(daemon.stateDir).length === 1, {
+        what: "only the daemon to be left",
+        state: () => processesOf(daemon.stateDir),
+      });
+    },
+  ],
 ]);

@@ -32,12 +32,24 @@ Deno.test("daemon: what is in its way is one clear line and an exit code of its 
       assert.match(said, new RegExp(`pid ${daemon.pid}\\b`));
     });
     await t.step("2: wrong options", async () => {
-      for (const wrong of [["--gpus", "many"], ["--no-such-option"], ["--max-runs", "0"], ["--grace", ""]]) {
+      for (
+        const wrong of [["--gpus", "many"], ["--no-such-option"], ["--max-runs", "0"], [
+          "--grace",
+          "",
+        ]]
+      ) {
         assert.equal((await failing("--state-dir", stateDir, ...wrong)).code, 2, wrong.join(" "));
       }
     });
     await t.step("2: others could reach it", async () => {
-      const { code, said } = await failing("--state-dir", stateDir, "--listen", "0.0.0.0:0", "--http", "none");
+      const { code, said } = await failing(
+        "--state-dir",
+        stateDir,
+        "--listen",
+        "0.0.0.0:0",
+        "--http",
+        "none",
+      );
       assert.equal(code, 2);
       assert.match(said, /0\.0\.0\.0:0/);
     });
@@ -75,20 +87,27 @@ Deno.test("daemon: what is in its way is one clear line and an exit code of its 
 
 Deno.test("daemon: stopped in order it leaves its runs alive, and the one that replaces it takes them up", async () => {
   await using daemon = await TestDaemon.start({ args: ["--replace"] });
-  const run = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.2 }) }));
+  const run = await submit(
+    daemon,
+    configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.2 }) }),
+  );
   const { workerPid } = await untilState(daemon, run, "EXECUTING");
 
   assert.equal(await daemon.stop(), 0);
   assert.equal(readTextIfThere(daemon.layout.daemonJson), undefined);
   await daemon.restart();
   const before = Number((await getRun(daemon, run)).telemetry?.steps);
-  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) > before, { what: "further steps" });
+  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) > before, {
+    what: "further steps",
+  });
   assert.equal((await getRun(daemon, run)).workerPid, workerPid);
 
   // The newcomer is told to replace; the harness' daemon is the one that leaves.
   await using next = await TestDaemon.start({ args: ["--replace"], stateDir: daemon.stateDir });
   assert.notEqual(next.pid, daemon.pid);
-  await until(async () => Number((await getRun(next, run)).telemetry?.steps) > before + 5, { what: "steps after it" });
+  await until(async () => Number((await getRun(next, run)).telemetry?.steps) > before + 5, {
+    what: "steps after it",
+  });
   assert.equal((await getRun(next, run)).workerPid, workerPid);
   await next.client.unary(Mosaic.method.cancelRun, { run, graceSeconds: 1 });
   await untilState(next, run, "CANCELLED");
@@ -96,14 +115,19 @@ Deno.test("daemon: stopped in order it leaves its runs alive, and the one that r
 
 Deno.test("daemon: one that hangs is replaced, its run goes on", async () => {
   await using daemon = await TestDaemon.start();
-  const run = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.2 }) }));
+  const run = await submit(
+    daemon,
+    configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.2 }) }),
+  );
   const { workerPid } = await untilState(daemon, run, "EXECUTING");
   // It hears no SIGTERM.
   signalProcess(processRef(daemon.pid)!, "SIGSTOP");
   await using next = await TestDaemon.start({ args: ["--replace"], stateDir: daemon.stateDir });
   assert.equal(processRef(daemon.pid), undefined);
   const before = Number((await getRun(next, run)).telemetry?.steps);
-  await until(async () => Number((await getRun(next, run)).telemetry?.steps) > before, { what: "further steps" });
+  await until(async () => Number((await getRun(next, run)).telemetry?.steps) > before, {
+    what: "further steps",
+  });
   assert.equal((await getRun(next, run)).workerPid, workerPid);
   await next.client.unary(Mosaic.method.cancelRun, { run, graceSeconds: 1 });
   await untilState(next, run, "CANCELLED");
@@ -117,5 +141,7 @@ Deno.test("daemon: asked to shut down over the wire, it does", async () => {
   } finally {
     client.close();
   }
-  await until(() => readTextIfThere(daemon.layout.pidFile) === undefined, { what: "the daemon to leave" });
+  await until(() => readTextIfThere(daemon.layout.pidFile) === undefined, {
+    what: "the daemon to leave",
+  });
 });

@@ -1,4 +1,6 @@
-/** The event log of a real daemon: each kind of event with what it tells, the same to every reader. */
+/**
+ * The event log of a real daemon: each kind of event with what it tells, the same to every reader.
+ */
 import assert from "node:assert/strict";
 import { runCli } from "../../../src/cli/cli.ts";
 import type { EventJson } from "../../../src/runs/fields/host_json.ts";
@@ -21,7 +23,8 @@ printf '{"event":"artifact","payload":{"path":"videos/first.mp4","kind":"video"}
 printf '{"event_type":"episode","episode":0,"total_reward":1,"steps":1,"terminated":true,"truncated":false}\\n'
 until [ -e go ]; do sleep 0.05; done`;
 
-const FAILS = `echo 'torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB' >&2; exit 3`;
+const FAILS =
+  `echo 'torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB' >&2; exit 3`;
 
 const shell = (script: string) => ["/bin/sh", "-c", script];
 
@@ -31,7 +34,9 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
   const seen: EventJson[] = [];
   const stop = new AbortController();
   const following = (async () => {
-    for await (const event of call.stream(Mosaic.method.streamEvents, { run: "", follow: true }, stop.signal)) {
+    for await (
+      const event of call.stream(Mosaic.method.streamEvents, { run: "", follow: true }, stop.signal)
+    ) {
       const { seq, runId, runName, kind, attempt, dataJson } = event;
       seen.push({
         seq: Number(seq),
@@ -45,15 +50,24 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
     }
   })();
   const event = async (run: string, kind: string, attempt = 1) =>
-    await until(() => seen.find((e) => e.run_id === run && e.kind === kind && e.attempt === attempt), {
-      what: `the event ${kind} of ${run}, attempt ${attempt}`,
-      state: () => ({ events: seen.map((e) => [e.run_name, e.kind, e.attempt]), daemon: daemon.output().slice(-2000) }),
-    });
+    await until(
+      () => seen.find((e) => e.run_id === run && e.kind === kind && e.attempt === attempt),
+      {
+        what: `the event ${kind} of ${run}, attempt ${attempt}`,
+        state: () => ({
+          events: seen.map((e) => [e.run_name, e.kind, e.attempt]),
+          daemon: daemon.output().slice(-2000),
+        }),
+      },
+    );
 
   const talks = await submit(daemon, configOf({ name: "talks", command: shell(TALKS) }));
   await untilState(daemon, talks, "EXECUTING");
   const restart = { restart: { max_attempts: 2, backoff_s: 0 } };
-  const fails = await submit(daemon, configOf({ name: "fails", command: shell(FAILS), metadata: restart }));
+  const fails = await submit(
+    daemon,
+    configOf({ name: "fails", command: shell(FAILS), metadata: restart }),
+  );
   const waits = await submit(daemon, configOf({ name: "waits", command: shell(STEP) }));
 
   const { digest } = await getRun(daemon, talks);
@@ -88,11 +102,18 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
   assert.deepEqual([completed.steps, completed.episodes, completed.mean_reward_100], [1, 1, 1]);
   assert.equal(typeof completed.duration_s, "number");
 
-  assert.equal((await event(fails, "queued", 2)).data.digest, (await event(fails, "queued")).data.digest);
+  assert.equal(
+    (await event(fails, "queued", 2)).data.digest,
+    (await event(fails, "queued")).data.digest,
+  );
   const { data: faulted } = await event(fails, "faulted", 1);
   const { data: failed } = await event(fails, "failed", 2);
   for (const data of [faulted, failed]) {
-    assert.deepEqual([data.reason, data.exit_code, data.exit_signal], ["gpu_out_of_memory: asked for 2 GiB", 3, null]);
+    assert.deepEqual([data.reason, data.exit_code, data.exit_signal], [
+      "gpu_out_of_memory: asked for 2 GiB",
+      3,
+      null,
+    ]);
     assert.match(String(data.stderr_tail), /CUDA out of memory/);
     assert.match(String(data.hint), /GPU's memory is full/);
   }
@@ -106,7 +127,8 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
   await call.unary(Mosaic.method.deleteRun, { run: talks });
   assert.equal((await event(talks, "deleted")).run_name, "talks");
 
-  // A deleted run's events are gone but for the last; readers that come now get all others in the same order.
+  // A deleted run's events are gone but for the last; readers that come now get all others in the
+  // same order.
   const left = seen.filter((e) => e.run_id !== talks || e.kind === "deleted");
   const newest = left.at(-1)!.seq;
   const page = await fetch(`http://${daemon.http}/api/events/live?since=0`);
@@ -115,13 +137,22 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
     sent.filter((e) => e.event === "event").map((e) => [Number(e.id), e.data.kind]),
     left.map(seqAndKind),
   );
-  const world = fakeWorld({}, { connect: () => Promise.resolve(connect({ target: daemon.target })) });
+  const world = fakeWorld({}, {
+    connect: () => Promise.resolve(connect({ target: daemon.target })),
+  });
   assert.equal(await runCli(["events", "-o", "jsonl"], world), 0, world.stderr());
   const printed: EventJson[] = world.stdout().trim().split("\n").map((line) => JSON.parse(line));
   assert.deepEqual(printed.map(seqAndKind), left.map(seqAndKind));
   const own = fakeWorld({}, { connect: () => Promise.resolve(connect({ target: daemon.target })) });
-  assert.equal(await runCli(["events", "fails", "-f", "-k", "faulted,failed", "-o", "jsonl"], own), 0, own.stderr());
-  assert.deepEqual(own.stdout().trim().split("\n").map((line) => JSON.parse(line).kind), ["faulted", "failed"]);
+  assert.equal(
+    await runCli(["events", "fails", "-f", "-k", "faulted,failed", "-o", "jsonl"], own),
+    0,
+    own.stderr(),
+  );
+  assert.deepEqual(own.stdout().trim().split("\n").map((line) => JSON.parse(line).kind), [
+    "faulted",
+    "failed",
+  ]);
 
   stop.abort();
   await following;

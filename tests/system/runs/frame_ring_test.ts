@@ -1,4 +1,6 @@
-/** The original's ring of frames, filled by a run's proxy from render payloads, as its GUI reads it. */
+/**
+ * The original's ring of frames, filled by a run's proxy from render payloads, as its GUI reads it.
+ */
 import assert from "node:assert/strict";
 import { infoIfThere } from "../../../src/os/files/files.ts";
 import { processRef } from "../../../src/os/processes/identity.ts";
@@ -15,11 +17,16 @@ const isThere = (path: string) => infoIfThere(path)?.isFile === true;
 
 /** SIGKILL for the perls that a process has started. */
 async function killReaders(pid: number): Promise<void> {
-  const { stdout } = await new Deno.Command("pgrep", { args: ["-P", String(pid), "perl"] }).output();
-  const perls = new TextDecoder().decode(stdout).split("\n").filter((line) => line !== "").map(Number);
+  const { stdout } = await new Deno.Command("pgrep", { args: ["-P", String(pid), "perl"] })
+    .output();
+  const perls = new TextDecoder().decode(stdout).split("\n").filter((line) => line !== "").map(
+    Number,
+  );
   assert.ok(perls.length > 0);
   for (const perl of perls) Deno.kill(perl, "SIGKILL");
-  await until(() => perls.every((perl) => processRef(perl) === undefined), { what: "its perl to be gone" });
+  await until(() => perls.every((perl) => processRef(perl) === undefined), {
+    what: "its perl to be gone",
+  });
 }
 
 /** Prints what is in the file `next` of its directory whenever it changes, until there is `end`. */
@@ -34,7 +41,10 @@ Deno.test("permissions: a daemon and a proxy with planned ones read and write ri
   const line = '{"type":"step","render_payload":{"rgb":[[[1,2,3]]]}}';
   const script = `while :; do echo '${line}'; sleep 0.05; done`;
   const worker = { script: "/bin/sh", arguments: ["-c", script], use_grpc: false };
-  const run = await submit(daemon, configOf({ command: ["sh"], metadata: { worker, ui: { fastlane_only: true } } }));
+  const run = await submit(
+    daemon,
+    configOf({ command: ["sh"], metadata: { worker, ui: { fastlane_only: true } } }),
+  );
   await until(() => isThere(`/dev/shm/${ringName(run)}`), { what: "the ring" });
   const { body } = await fetch(`http://${daemon.http}/api/frames/live?of=${run}`);
   let text = "";
@@ -67,9 +77,16 @@ testWithDaemon("rings of frames", {}, [
         const worker = { script: "/bin/sh", arguments: ["-c", WORKER], cwd, use_grpc: false };
         return submit(daemon, configOf({ command: ["sh"], environment, metadata: { worker, ui } }));
       };
-      const print = (record: unknown) => Deno.writeTextFileSync(`${cwd}/next`, JSON.stringify(record));
+      const print = (record: unknown) =>
+        Deno.writeTextFileSync(`${cwd}/next`, JSON.stringify(record));
       const step = (step_index: number, rgb: unknown) =>
-        print({ type: "step", step_index, reward: 0.5, episode_reward: 2, render_payload: { rgb } });
+        print({
+          type: "step",
+          step_index,
+          reward: 0.5,
+          episode_reward: 2,
+          render_payload: { rgb },
+        });
       const path = (run: string) => `/dev/shm/${ringName(run)}`;
       try {
         const run = await begin({ fastlane_only: true });
@@ -78,9 +95,12 @@ testWithDaemon("rings of frames", {}, [
         const shown = async (wanted: string) => {
           await until(async () => {
             using memory = new SharedMemory();
-            const frame = await new RingReader({ read: (...ranges) => memory.read(ringName(run), ...ranges) }).next();
+            const frame = await new RingReader({
+              read: (...ranges) => memory.read(ringName(run), ...ranges),
+            }).next();
             return frame &&
-              `${frame.width}x${frame.height}: ${frame.pixels} ${frame.reward} ${frame.rollingReturn}` === wanted;
+              `${frame.width}x${frame.height}: ${frame.pixels} ${frame.reward} ${frame.rollingReturn}` ===
+                wanted;
           }, { what: wanted });
         };
         await shown("2x1: 1,2,3,4,5,6 0.5 2");
@@ -95,7 +115,11 @@ testWithDaemon("rings of frames", {}, [
           0n,
           80 + 128 * 22,
         ]);
-        assert.deepEqual([view.getBigUint64(80, true), view.getUint32(88, true), view.getUint32(92, true)], [4n, 6, 0]);
+        assert.deepEqual([
+          view.getBigUint64(80, true),
+          view.getUint32(88, true),
+          view.getUint32(92, true),
+        ], [4n, 6, 0]);
         // Who writes it is killed, with nobody to remove it.
         const before = Deno.statSync(path(run)).ino;
         await killReaders(Number((await getRun(daemon, run)).proxyPid));
@@ -107,22 +131,39 @@ testWithDaemon("rings of frames", {}, [
         step(2, [[[7, 8, 9, 255]]]);
         await shown("1x1: 7,8,9,255 0.5 2");
         // How an episode ended is a frame, too.
-        print({ type: "episode", episode: 0, total_reward: 3, steps: 2, render_payload: { rgb: [[[9, 9, 9, 9]]] } });
+        print({
+          type: "episode",
+          episode: 0,
+          total_reward: 3,
+          steps: 2,
+          render_payload: { rgb: [[[9, 9, 9, 9]]] },
+        });
         await shown("1x1: 9,9,9,9 0 3");
 
-        // Nobody else's file is written or removed, and without the original's forms there is no ring.
+        // Nobody else's file is written or removed, and without the original's forms there is no
+        // ring.
         const own = "01JZZZZZZZZZZZZZZZZZZZZZZZ";
         Deno.writeTextFileSync(path(own), "worker's own");
-        const worker = { script: "/bin/sh", arguments: ["-c", WORKER], cwd, use_grpc: false, config: { run_id: own } };
+        const worker = {
+          script: "/bin/sh",
+          arguments: ["-c", WORKER],
+          cwd,
+          use_grpc: false,
+          config: { run_id: own },
+        };
         const ui = { fastlane_only: true };
-        assert.equal(await submit(daemon, configOf({ command: ["sh"], metadata: { worker, ui } })), own);
+        assert.equal(
+          await submit(daemon, configOf({ command: ["sh"], metadata: { worker, ui } })),
+          own,
+        );
         const plain = await begin(undefined);
         const log = `${daemon.layout.runDir("custom_scripts", own)}/logs`;
         step(3, [[[1, 1, 1]]]);
         await until(
           () =>
             [...Deno.readDirSync(log)].some(({ name }) =>
-              name.endsWith("proxy.log") && Deno.readTextFileSync(`${log}/${name}`).includes("ring of its own")
+              name.endsWith("proxy.log") &&
+              Deno.readTextFileSync(`${log}/${name}`).includes("ring of its own")
             ),
           { what: "its proxy to leave it alone" },
         );
@@ -143,7 +184,10 @@ testWithDaemon("rings of frames", {}, [
     const line = '{"type":"step","render_payload":{"rgb":[[[1,2,3]]]}}';
     const script = `echo '${line}'; while [ ! -e end ]; do sleep 0.05; done`;
     const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
-    const run = await submit(daemon, configOf({ command: ["sh"], metadata: { worker, ui: { fastlane_only: true } } }));
+    const run = await submit(
+      daemon,
+      configOf({ command: ["sh"], metadata: { worker, ui: { fastlane_only: true } } }),
+    );
     const path = `/dev/shm/${ringName(run)}`;
     await until(() => isThere(path), { what: "the ring" });
     const proxy = Number((await getRun(daemon, run)).proxyPid);
@@ -157,11 +201,13 @@ testWithDaemon("rings of frames", {}, [
   }],
 
   ["rings that a killed worker made itself go with its attempt, others stay", async (daemon) => {
-    const made = "ring=/dev/shm/mosaic.fastlane.$RUN_ID; for f in $ring $ring-w1 $ring-w12x; do printf FLAN > $f; done";
+    const made =
+      "ring=/dev/shm/mosaic.fastlane.$RUN_ID; for f in $ring $ring-w1 $ring-w12x; do printf FLAN > $f; done";
     const worker = { script: "/bin/sh", arguments: ["-c", `${made}; kill -9 $$`], use_grpc: false };
     const begin = (environment: Record<string, string>) =>
       submit(daemon, configOf({ command: ["sh"], environment, metadata: { worker } }));
-    const left = (run: string) => ["", "-w1", "-w12x"].filter((part) => isThere(`/dev/shm/${ringName(run)}${part}`));
+    const left = (run: string) =>
+      ["", "-w1", "-w12x"].filter((part) => isThere(`/dev/shm/${ringName(run)}${part}`));
     const runs = [
       { run: await begin({ MOSAIC_FASTLANE_ENABLED: "1" }), stays: ["-w1", "-w12x"] },
       { run: await begin({ RAY_FASTLANE_ENABLED: "1" }), stays: ["-w12x"] },
@@ -173,7 +219,9 @@ testWithDaemon("rings of frames", {}, [
         assert.deepEqual(left(run), stays);
       }
     } finally {
-      for (const { run } of runs) left(run).forEach((part) => Deno.removeSync(`/dev/shm/${ringName(run)}${part}`));
+      for (const { run } of runs) {
+        left(run).forEach((part) => Deno.removeSync(`/dev/shm/${ringName(run)}${part}`));
+      }
     }
   }],
 ]);

@@ -48,16 +48,23 @@ interface Started {
   finish: () => void;
 }
 
-async function start(daemon: TestDaemon, half: number, metadata?: Record<string, unknown>): Promise<Started> {
+async function start(
+  daemon: TestDaemon,
+  half: number,
+  metadata?: Record<string, unknown>,
+): Promise<Started> {
   const told = `${daemon.stateDir}/finish-${crypto.randomUUID()}`;
   const command = ["/bin/sh", "-c", WORKER, told, String(half)];
   const run = await submit(
     daemon,
     configOf({
       command,
-      ...(metadata === undefined
-        ? {}
-        : { metadata: { worker: { script: command[0], arguments: command.slice(1), use_grpc: false }, ...metadata } }),
+      ...(metadata === undefined ? {} : {
+        metadata: {
+          worker: { script: command[0], arguments: command.slice(1), use_grpc: false },
+          ...metadata,
+        },
+      }),
     }),
   );
   return {
@@ -79,13 +86,17 @@ function packedLength(path: string): number {
 
 async function untilPacked({ files }: Started): Promise<void> {
   const path = files.stdout(1);
-  await until(() => journalBytes(files) < Deno.statSync(path).size - 7 * MIB, { what: "a hole in the journal" });
+  await until(() => journalBytes(files) < Deno.statSync(path).size - 7 * MIB, {
+    what: "a hole in the journal",
+  });
 }
 
 async function assertWhole(daemon: TestDaemon, { run, half }: Started, log: string): Promise<void> {
   const lines = log.split("\n");
   assert.equal(lines.length, 2 * half * 1.01 + 1);
-  const numbers = lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line).step_index);
+  const numbers = lines.filter((line) => line.startsWith("{")).map((line) =>
+    JSON.parse(line).step_index
+  );
   assert.deepEqual(numbers, numbers.map((_, i) => i));
   const stored = (await records(daemon, run, "steps")).map(({ step_index }) => step_index);
   assert.equal(stored.length, 2 * half);
@@ -109,8 +120,12 @@ Deno.test("a journal is given back while its run lives; proxy and daemon are kil
   const whole = await logOf(daemon, run);
   assert.ok(whole.startsWith(log), "the log is as it was before");
   await assertWhole(daemon, started, whole);
-  await until(() => journalBytes(files) <= 128 << 10, { what: "nothing but its ends is left in the journal" });
-  assert.ok(Deno.statSync(packedPath(files.stdout(1))).size < Deno.statSync(files.stdout(1)).size / 3);
+  await until(() => journalBytes(files) <= 128 << 10, {
+    what: "nothing but its ends is left in the journal",
+  });
+  assert.ok(
+    Deno.statSync(packedPath(files.stdout(1))).size < Deno.statSync(files.stdout(1)).size / 3,
+  );
   assert.equal(await logOf(daemon, run), whole);
 });
 
@@ -138,9 +153,9 @@ Deno.test("a log that its steps give back is thinned when its run has ended, and
   const file = `${daemon.stateDir}/lines`;
   const lines = Array.from({ length: 6000 }, (_, i) => {
     const numbers = [Math.sin(i), Math.cos(i), Math.sqrt(i), Math.tan(i)];
-    const step = `{"event_type": "step", "episode": ${i >> 8}, "step_index": ${i & 255}, "observation": [${
-      numbers.join(", ")
-    }], "reward": 1.0, "at": ${i / 7}}\n`;
+    const step = `{"event_type": "step", "episode": ${i >> 8}, "step_index": ${
+      i & 255
+    }, "observation": [${numbers.join(", ")}], "reward": 1.0, "at": ${i / 7}}\n`;
     return i % 100 === 0 ? `größe ${i}\n${step}` : step;
   });
   Deno.writeTextFileSync(file, lines.join(""));
@@ -149,7 +164,9 @@ Deno.test("a log that its steps give back is thinned when its run has ended, and
   const path = new RunFiles(daemon.layout.runDir("custom_scripts", run), "").stdout(1);
   const { length } = lines.join("");
   const isWhole = () => packedLength(path) === Deno.statSync(path).size;
-  await until(() => isWhole() && Deno.statSync(packedPath(path)).size < length / 10, { what: "a thinned log" });
+  await until(() => isWhole() && Deno.statSync(packedPath(path)).size < length / 10, {
+    what: "a thinned log",
+  });
   assert.ok(await logOf(daemon, run) === lines.join(""));
   await daemon.restart();
   assert.ok(await logOf(daemon, run) === lines.join(""));
@@ -174,7 +191,9 @@ Deno.test("logs that a killed proxy has left unpacked are packed at the daemon's
   finish();
   await untilState(daemon, run, "TERMINATED");
   const path = files.stdout(1);
-  await until(() => packedLength(path) === Deno.statSync(path).size, { what: "the log to be packed" });
+  await until(() => packedLength(path) === Deno.statSync(path).size, {
+    what: "the log to be packed",
+  });
   await until(() => !proxyLockHeld(files, 1), { what: "the proxy to leave" });
   const before = await logOf(daemon, run);
   await daemon.kill9();
@@ -186,9 +205,12 @@ Deno.test("logs that a killed proxy has left unpacked are packed at the daemon's
   Deno.writeFileSync(path, bytes, { mode: 0o400 });
   Deno.removeSync(packedPath(path));
   await daemon.restart();
-  await until(() => packedLength(path) === bytes.length && Deno.statSync(path).blocks! * 512 < MIB, {
-    what: "the log to be packed by the daemon",
-  });
+  await until(
+    () => packedLength(path) === bytes.length && Deno.statSync(path).blocks! * 512 < MIB,
+    {
+      what: "the log to be packed by the daemon",
+    },
+  );
   assert.equal(await logOf(daemon, run), before);
 });
 
@@ -212,7 +234,8 @@ Deno.test("keep_journal: the journal stays one whole file", async () => {
   await untilState(daemon, started.run, "TERMINATED");
   const path = started.files.stdout(1);
   assert.ok(
-    (await logOf(daemon, started.run)) === await Deno.readTextFile(path).then((text) => text.replace(/^[\t ]*\n/, "")),
+    (await logOf(daemon, started.run)) ===
+      await Deno.readTextFile(path).then((text) => text.replace(/^[\t ]*\n/, "")),
   );
   assert.throws(() => Deno.statSync(packedPath(path)), Deno.errors.NotFound);
 });

@@ -9,12 +9,22 @@ Deno.test("objective: a run's own, else the daemon's, is the number of list, its
   await using daemon = await TestDaemon.start({ args: ["--objective", "val/loss:min"] });
   const printed = (name: string, lines: string[], metadata = {}) => {
     const quoted = lines.map((line) => `'${line}'`).join(" ");
-    return submit(daemon, configOf({ name, command: ["/bin/sh", "-c", `printf '%s\\n' ${quoted}`], metadata }));
+    return submit(
+      daemon,
+      configOf({ name, command: ["/bin/sh", "-c", `printf '%s\\n' ${quoted}`], metadata }),
+    );
   };
-  const own = await printed("own", ["step=1 eval/reward=5 loss=2", "step=2 eval/reward=9", "step=3 eval/reward=7"], {
+  const own = await printed("own", [
+    "step=1 eval/reward=5 loss=2",
+    "step=2 eval/reward=9",
+    "step=3 eval/reward=7",
+  ], {
     objective: "eval/reward:max",
   });
-  const low = await printed("low", ["step=1 val/loss=0.5 ep_reward=1", "step=2 val/loss=0.7 ep_reward=2"]);
+  const low = await printed("low", [
+    "step=1 val/loss=0.5 ep_reward=1",
+    "step=2 val/loss=0.7 ep_reward=2",
+  ]);
   const none = await printed("none", ["step=1 ep_reward=100 x=1"]);
   for (const run of [own, low, none]) await untilState(daemon, run, "TERMINATED");
 
@@ -23,9 +33,16 @@ Deno.test("objective: a run's own, else the daemon's, is the number of list, its
       const { name, value } = (await getRun(daemon, run)).telemetry!.objective!;
       return [name, value];
     }));
-    assert.deepEqual(objectives, [["eval/reward:max", 9], ["val/loss:min", 0.5], ["val/loss:min", undefined]]);
+    assert.deepEqual(objectives, [["eval/reward:max", 9], ["val/loss:min", 0.5], [
+      "val/loss:min",
+      undefined,
+    ]]);
     const listed = await runVerb(daemon, ["list", "--sort=-reward", "-o", "jsonl"]);
-    assert.deepEqual(listed.out.trim().split("\n").map((line) => JSON.parse(line).name), ["own", "low", "none"]);
+    assert.deepEqual(listed.out.trim().split("\n").map((line) => JSON.parse(line).name), [
+      "own",
+      "low",
+      "none",
+    ]);
     assert.match((await runVerb(daemon, ["show", own])).out, /reward +9 \(eval\/reward:max\)/);
     assert.match((await runVerb(daemon, ["show", none])).out, /reward +none yet \(val\/loss:min\)/);
     assert.match((await runVerb(daemon, ["plot", own])).out, /eval\/reward/);
@@ -42,9 +59,16 @@ Deno.test("objective: a run's own, else the daemon's, is the number of list, its
   });
 
   await t.step("max_steps", async () => {
-    const script = 'i=0; while [ $i -lt 600 ]; do i=$((i+1)); echo "step=$((i * 100)) loss=0.5"; sleep 0.1; done';
-    const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", script], schedule: { max_steps: 250 } }));
-    await until(async () => (await getRun(daemon, run)).outcome === "failed", { what: "the limit", timeoutMs: 40_000 });
+    const script =
+      'i=0; while [ $i -lt 600 ]; do i=$((i+1)); echo "step=$((i * 100)) loss=0.5"; sleep 0.1; done';
+    const run = await submit(
+      daemon,
+      configOf({ command: ["/bin/sh", "-c", script], schedule: { max_steps: 250 } }),
+    );
+    await until(async () => (await getRun(daemon, run)).outcome === "failed", {
+      what: "the limit",
+      timeoutMs: 40_000,
+    });
     assert.equal((await getRun(daemon, run)).reason, "max_steps");
   });
 });

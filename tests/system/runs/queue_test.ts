@@ -20,7 +20,8 @@ Deno.test("queue: runs after runs, at a time and by deadline, from the command l
   await untilState(daemon, dropped, "CANCELLED");
   await untilState(daemon, late, "FAULTED");
   assert.equal((await getRun(daemon, late)).reason, "deadline_passed");
-  const why = `run first ${first} to end well, but it failed: exit_code_3 (dependency never satisfied)`;
+  const why =
+    `run first ${first} to end well, but it failed: exit_code_3 (dependency never satisfied)`;
   const show = await runVerb(daemon, ["show", held]);
   assert.ok(show.out.includes(why), show.out);
   const list = JSON.parse((await runVerb(daemon, ["list", "-s", "queued", "-o", "json"])).out);
@@ -46,7 +47,8 @@ done`;
 
 Deno.test("queue: a preemptible worker saves the checkpoint that it is asked for, gives way, and continues from it", async () => {
   await using daemon = await TestDaemon.start({ args: ["--max-runs", "1", "--grace", "1"] });
-  const run = async (...words: string[]) => (await runVerb(daemon, ["run", "--no-observe", ...words])).out.trim();
+  const run = async (...words: string[]) =>
+    (await runVerb(daemon, ["run", "--no-observe", ...words])).out.trim();
   const low = await run(
     "--preemptible",
     "--supports-pause",
@@ -66,8 +68,8 @@ Deno.test("queue: a preemptible worker saves the checkpoint that it is asked for
   const log = (await runVerb(daemon, ["logs", low])).out;
   assert.match(log, /attempt from '.*\/model.pt'/);
   assert.match(log, /weights/);
-  const events = (await runVerb(daemon, ["events", low, "-o", "jsonl"])).out.trim().split("\n").map((l) =>
-    JSON.parse(l)
+  const events = (await runVerb(daemon, ["events", low, "-o", "jsonl"])).out.trim().split("\n").map(
+    (l) => JSON.parse(l),
   );
   const { data } = events.find(({ kind }: { kind: string }) => kind === "preempted");
   assert.deepEqual([data.by, data.asked, data.saved], [high, true, true]);

@@ -18,7 +18,10 @@ import { until } from "../../harness/wait.ts";
 const cases: DaemonCase[] = [];
 
 /** Each case has runs and a directory of its own. */
-function withDirectory(name: string, work: (daemon: TestDaemon, cwd: string) => Promise<void>): void {
+function withDirectory(
+  name: string,
+  work: (daemon: TestDaemon, cwd: string) => Promise<void>,
+): void {
   cases.push([name, async (daemon) => {
     const cwd = Deno.makeTempDirSync();
     try {
@@ -29,35 +32,61 @@ function withDirectory(name: string, work: (daemon: TestDaemon, cwd: string) => 
   }]);
 }
 
-function shell(daemon: TestDaemon, cwd: string, script: string, metadata: Record<string, unknown> = {}) {
+function shell(
+  daemon: TestDaemon,
+  cwd: string,
+  script: string,
+  metadata: Record<string, unknown> = {},
+) {
   const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
   return submit(daemon, configOf({ command: ["sh"], metadata: { worker, ...metadata } }));
 }
 
 /** The program's points: a daemon adds every 10 s what a run uses of the host. */
 async function ownPoints(daemon: TestDaemon, run: string): Promise<Record<string, unknown>[]> {
-  return (await records(daemon, run, "metrics")).filter(({ name }) => !String(name).startsWith("system/"));
+  return (await records(daemon, run, "metrics")).filter(({ name }) =>
+    !String(name).startsWith("system/")
+  );
 }
 
 async function valuesOf(daemon: TestDaemon, run: string): Promise<Record<string, unknown[]>> {
   const values: Record<string, unknown[]> = {};
-  for (const { name, value } of await ownPoints(daemon, run)) (values[name as string] ??= []).push(value);
+  for (const { name, value } of await ownPoints(daemon, run)) {
+    (values[name as string] ??= []).push(value);
+  }
   return values;
 }
 
-async function payloads(daemon: TestDaemon, run: string, kind: string): Promise<Record<string, unknown>[]> {
+async function payloads(
+  daemon: TestDaemon,
+  run: string,
+  kind: string,
+): Promise<Record<string, unknown>[]> {
   const events = await records(daemon, run, "events");
-  return events.filter((event) => event.event === kind).map(({ payload }) => payload as Record<string, unknown>);
+  return events.filter((event) => event.event === kind).map(({ payload }) =>
+    payload as Record<string, unknown>
+  );
 }
 
 const points = async (daemon: TestDaemon, run: string) => (await ownPoints(daemon, run)).length;
 
-/** Lets workers begin that wait for the file `go`, and end that wait for `end`, when each run has so many points. */
-async function letWrite(daemon: TestDaemon, cwd: string, runs: readonly string[], count: number): Promise<void> {
+/**
+ * Lets workers begin that wait for the file `go`, and end that wait for `end`, when each run has so
+ * many points.
+ */
+async function letWrite(
+  daemon: TestDaemon,
+  cwd: string,
+  runs: readonly string[],
+  count: number,
+): Promise<void> {
   for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
   Deno.writeTextFileSync(`${cwd}/go`, "");
   for (const run of runs) {
-    await until(async () => await points(daemon, run) === count, { what: "its own points", timeoutMs: 60_000 });
+    await until(async () => await points(daemon, run) === count, {
+      what: "its own points",
+      timeoutMs: 60_000,
+    });
   }
   Deno.writeTextFileSync(`${cwd}/end`, "");
   for (const run of runs) await untilState(daemon, run, "TERMINATED");
@@ -79,7 +108,10 @@ withDirectory(
     await untilState(daemon, run, "TERMINATED");
     assert.deepEqual(await valuesOf(daemon, run), { a: [1], loss: [5, 4, 3], acc: [0.5], b: [7] });
     const problems = await payloads(daemon, run, "source_problem");
-    assert.deepEqual(problems.map(({ source, problem }) => [source, problem]), [[`${cwd}/metrics.jsonl`, "replaced"]]);
+    assert.deepEqual(problems.map(({ source, problem }) => [source, problem]), [[
+      `${cwd}/metrics.jsonl`,
+      "replaced",
+    ]]);
   },
 );
 
@@ -110,7 +142,9 @@ withDirectory(
       ["seed", 3, "hydra", []],
     ]);
     await daemon.client.unary(Mosaic.method.retryRun, { run });
-    await until(async () => (await getRun(daemon, run)).attempt === 2, { what: "the second attempt" });
+    await until(async () => (await getRun(daemon, run)).attempt === 2, {
+      what: "the second attempt",
+    });
     await untilState(daemon, run, "TERMINATED");
     assert.deepEqual((await shown()).find(([name]) => name === "optimizer.lr"), [
       ...["optimizer.lr", 0.01, "hydra"],
@@ -141,7 +175,8 @@ withDirectory(
     );
     await untilState(daemon, run, "TERMINATED");
     assert.deepEqual(await valuesOf(daemon, run), { loss: [5, 4], acc: [0.5], kl: [7] });
-    const sources = (await payloads(daemon, run, "source_observed")).map(({ source }) => source).sort();
+    const sources = (await payloads(daemon, run, "source_observed")).map(({ source }) => source)
+      .sort();
     assert.deepEqual(sources, [
       `${top}/scratch/outputs/metrics.csv`,
       `${top}/scratch/project/metrics.csv`,
@@ -150,23 +185,35 @@ withDirectory(
   },
 );
 
-withDirectory("NaN and infinities of a file and of the output are points, by their names", async (daemon, cwd) => {
-  const run = await shell(
-    daemon,
-    cwd,
-    `printf 'step,loss\\n1,0.5\\n2,nan\\n3,-inf\\n' > metrics.csv; echo '{"step": 4, "kl": NaN}'
+withDirectory(
+  "NaN and infinities of a file and of the output are points, by their names",
+  async (daemon, cwd) => {
+    const run = await shell(
+      daemon,
+      cwd,
+      `printf 'step,loss\\n1,0.5\\n2,nan\\n3,-inf\\n' > metrics.csv; echo '{"step": 4, "kl": NaN}'
     echo '{"type":"metrics","entropy":Infinity,"step":5}'`,
-  );
-  await untilState(daemon, run, "TERMINATED");
-  const points = await ownPoints(daemon, run);
-  assert.deepEqual(points.map(({ name, step, value, value_text }) => [name, step, value ?? value_text]).sort(), [
-    ...[["entropy", 5, "Infinity"], ["kl", 4, "NaN"], ["loss", 1, 0.5], ["loss", 2, "NaN"], ["loss", 3, "-Infinity"]],
-  ]);
-  // What metrics tell counts, as in `mosaic list`.
-  using registry = new DatabaseSync(daemon.layout.registryDb, { readOnly: true });
-  const [event] = registry.prepare("SELECT data_json FROM events WHERE run_id = ? AND kind = 'completed'").all(run);
-  assert.equal(JSON.parse(String(event!.data_json)).steps, 5);
-});
+    );
+    await untilState(daemon, run, "TERMINATED");
+    const points = await ownPoints(daemon, run);
+    assert.deepEqual(
+      points.map(({ name, step, value, value_text }) => [name, step, value ?? value_text]).sort(),
+      [
+        ...[["entropy", 5, "Infinity"], ["kl", 4, "NaN"], ["loss", 1, 0.5], ["loss", 2, "NaN"], [
+          "loss",
+          3,
+          "-Infinity",
+        ]],
+      ],
+    );
+    // What metrics tell counts, as in `mosaic list`.
+    using registry = new DatabaseSync(daemon.layout.registryDb, { readOnly: true });
+    const [event] = registry.prepare(
+      "SELECT data_json FROM events WHERE run_id = ? AND kind = 'completed'",
+    ).all(run);
+    assert.equal(JSON.parse(String(event!.data_json)).steps, 5);
+  },
+);
 
 withDirectory("alerts watch what files say, and steps that come as blocks", async (daemon, cwd) => {
   const alerts = [{ metric: "loss", when: "nan" }, { metric: "reward", when: "above", value: 2 }];
@@ -179,7 +226,8 @@ withDirectory("alerts watch what files say, and steps that come as blocks", asyn
   );
   await untilState(daemon, run, "TERMINATED");
   using registry = new DatabaseSync(daemon.layout.registryDb, { readOnly: true });
-  const told = registry.prepare("SELECT data_json FROM events WHERE run_id = ? AND kind = 'alert'").all(run)
+  const told = registry.prepare("SELECT data_json FROM events WHERE run_id = ? AND kind = 'alert'")
+    .all(run)
     .map(({ data_json }) => JSON.parse(String(data_json)).what);
   assert.deepEqual(told.sort(), ["loss is NaN", "reward is 2.5, above 2"]);
 });
@@ -202,7 +250,10 @@ withDirectory(
     for (const run of [first, second]) await untilState(daemon, run, "READY", "EXECUTING");
     Deno.writeTextFileSync(`${cwd}/go`, "");
     for (const run of [first, second]) {
-      await until(async () => await points(daemon, run) === 1, { what: "its own point", timeoutMs: 60_000 });
+      await until(async () => await points(daemon, run) === 1, {
+        what: "its own point",
+        timeoutMs: 60_000,
+      });
     }
     Deno.writeTextFileSync(`${cwd}/end`, "");
     for (const run of [first, second]) await untilState(daemon, run, "TERMINATED");
@@ -256,11 +307,21 @@ withDirectory(
     while [ ! -e ${cwd}/end ]; do sleep 0.05; done`;
     const runs = await Promise.all(["one", "two"].map((name) => {
       Deno.mkdirSync(`${cwd}/${name}`);
-      const worker = { script: "/bin/sh", arguments: ["-c", script(name)], cwd: `${cwd}/${name}`, use_grpc: false };
-      return submit(daemon, configOf({ command: ["sh"], environment: { HOME: cwd }, metadata: { worker } }));
+      const worker = {
+        script: "/bin/sh",
+        arguments: ["-c", script(name)],
+        cwd: `${cwd}/${name}`,
+        use_grpc: false,
+      };
+      return submit(
+        daemon,
+        configOf({ command: ["sh"], environment: { HOME: cwd }, metadata: { worker } }),
+      );
     }));
     await letWrite(daemon, cwd, runs, 1);
-    assert.deepEqual(await Promise.all(runs.map((run) => valuesOf(daemon, run))), [{ one: [1] }, { two: [1] }]);
+    assert.deepEqual(await Promise.all(runs.map((run) => valuesOf(daemon, run))), [{ one: [1] }, {
+      two: [1],
+    }]);
   },
 );
 
@@ -270,7 +331,10 @@ withDirectory(
     if (!hasBubblewrap()) return console.log("SKIPPED: no bubblewrap here");
     Deno.mkdirSync(`${cwd}/runs`);
     Deno.writeFileSync(`${cwd}/head`, versionFrame(1));
-    Deno.writeFileSync(`${cwd}/point`, scalarFrame({ tag: "loss", value: 1, step: 1, wallTime: 1 }));
+    Deno.writeFileSync(
+      `${cwd}/point`,
+      scalarFrame({ tag: "loss", value: 1, step: 1, wallTime: 1 }),
+    );
     const script = (time: number) =>
       `while [ ! -e go ]; do sleep 0.05; done
     cat head point >> runs/events.out.tfevents.${time}.$(uname -n).$$.0
@@ -283,9 +347,12 @@ withDirectory(
     for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
     Deno.writeTextFileSync(`${cwd}/go`, "");
     for (const time of [1763820000, 1763820001]) {
-      await until(() => [...Deno.readDirSync(`${cwd}/runs`)].some(({ name }) => name.includes(String(time))), {
-        what: "the file",
-      });
+      await until(
+        () => [...Deno.readDirSync(`${cwd}/runs`)].some(({ name }) => name.includes(String(time))),
+        {
+          what: "the file",
+        },
+      );
     }
     for (const run of runs) {
       await until(async () => (await payloads(daemon, run, "source_problem")).length === 2, {
@@ -312,7 +379,10 @@ withDirectory(
     for (const run of [silent, asking]) await untilState(daemon, run, "READY", "EXECUTING");
     Deno.writeTextFileSync(`${cwd}/go`, "");
     for (const [run, wanted] of [[silent, 1], [asking, 2]] as const) {
-      await until(async () => await points(daemon, run) === wanted, { what: "its own points", timeoutMs: 60_000 });
+      await until(async () => await points(daemon, run) === wanted, {
+        what: "its own points",
+        timeoutMs: 60_000,
+      });
     }
     Deno.writeTextFileSync(`${cwd}/end`, "");
     for (const run of [silent, asking]) await untilState(daemon, run, "TERMINATED");
@@ -345,7 +415,9 @@ withDirectory(
       `printf 'step,other\\n1,7\\n' > $MOSAIC_RUN_DIR/metrics.csv; while [ ! -e ${cwd}/go ]; do sleep 0.05; done`,
     );
     for (const [one, name] of [[run, "loss"], [other, "other"]] as const) {
-      await until(async () => (await valuesOf(daemon, one))[name]?.length === 1, { what: "the first point" });
+      await until(async () => (await valuesOf(daemon, one))[name]?.length === 1, {
+        what: "the first point",
+      });
     }
     const mosaic = async (...args: string[]) => {
       const { code, out, err } = await runVerb(daemon, args);
@@ -354,11 +426,23 @@ withDirectory(
     };
     // Also beside the program's own files.
     for (
-      const [format, directory] of [["csv", "runs/csv"], ["jsonl", "runs/jsonl"], ["tensorboard", "."], ["csv", "b"]]
+      const [format, directory] of [["csv", "runs/csv"], ["jsonl", "runs/jsonl"], [
+        "tensorboard",
+        ".",
+      ], ["csv", "b"]]
     ) {
       await mosaic("export", run, "--format", format!, "--out", `${cwd}/${directory}`);
     }
-    const printed = await mosaic("export", run, "--format", "csv", "--kind", "metrics", "--out", "-");
+    const printed = await mosaic(
+      "export",
+      run,
+      "--format",
+      "csv",
+      "--kind",
+      "metrics",
+      "--out",
+      "-",
+    );
     Deno.writeTextFileSync(`${cwd}/metrics.csv`, printed);
     await mosaic("backup", `${cwd}/backup`, "--state-dir", daemon.layout.stateDir);
     assert.ok(Deno.statSync(`${cwd}/backup/trainer/custom_scripts/${other}/metrics.csv`).isFile);
@@ -367,7 +451,9 @@ withDirectory(
     assert.deepEqual(await valuesOf(daemon, run), { loss: [5, 4], acc: [6] });
     assert.deepEqual(await payloads(daemon, run, "source_problem"), []);
 
-    const [{ run_id: imported }] = JSON.parse(await mosaic("import", `${cwd}/runs/csv`, "-o", "json"));
+    const [{ run_id: imported }] = JSON.parse(
+      await mosaic("import", `${cwd}/runs/csv`, "-o", "json"),
+    );
     await untilState(daemon, imported, "TERMINATED");
     assert.ok((await valuesOf(daemon, imported)).value!.includes(5));
   },
@@ -384,10 +470,14 @@ withDirectory(
     Deno.writeFileSync(`${cwd}/head`, versionFrame(1));
     const names = ["outer", "inner", "innermost"];
     for (const [i, name] of names.entries()) {
-      Deno.writeFileSync(`${cwd}/${name}`, scalarFrame({ tag: `${name}/tb`, value: i, step: 1, wallTime: 1 }));
+      Deno.writeFileSync(
+        `${cwd}/${name}`,
+        scalarFrame({ tag: `${name}/tb`, value: i, step: 1, wallTime: 1 }),
+      );
     }
     Deno.mkdirSync(`${cwd}/sub/deep`, { recursive: true });
-    // The outer one is told when the inner ones begin; the innermost begins before the one above it.
+    // The outer one is told when the inner ones begin; the innermost begins before the one above
+    // it.
     const outer = await shell(daemon, cwd, script("outer"));
     const innermost = await shell(daemon, `${cwd}/sub/deep`, script("innermost"));
     const inner = await shell(daemon, `${cwd}/sub`, script("inner"));
@@ -412,11 +502,15 @@ withDirectory(
     const values = await valuesOf(daemon, run);
     assert.deepEqual(values.extra, [1]);
     assert.deepEqual(Object.keys(values).filter((name) => name.startsWith("loss")).length, 3);
-    assert.deepEqual(Object.entries(values).filter(([name]) => name.startsWith("loss")).flatMap(([, v]) => v).sort(), [
-      5,
-      6,
-      7,
-    ]);
+    assert.deepEqual(
+      Object.entries(values).filter(([name]) => name.startsWith("loss")).flatMap(([, v]) => v)
+        .sort(),
+      [
+        5,
+        6,
+        7,
+      ],
+    );
     assert.equal(values.old, undefined);
 
     const none = await shell(daemon, cwd, write, { observe: false });
@@ -427,16 +521,27 @@ withDirectory(
   },
 );
 
-/** A part of the file is written, and a process killed, again and again: what the whole file holds is stored once. */
-async function inChunks(daemon: TestDaemon, run: string, path: string, file: Uint8Array): Promise<void> {
+/**
+ * A part of the file is written, and a process killed, again and again: what the whole file holds
+ * is stored once.
+ */
+async function inChunks(
+  daemon: TestDaemon,
+  run: string,
+  path: string,
+  file: Uint8Array,
+): Promise<void> {
   const chunks = 5;
   for (let i = 0; i < chunks; i++) {
     const [from, to] = [i, i + 1].map((n) => Math.floor((file.length * n) / chunks));
     Deno.writeFileSync(path, file.subarray(from, to), { append: true, mode: 0o600 });
     if (i % 2 === 0) {
-      const proxy = await until(async () => processRef(Number((await getRun(daemon, run)).proxyPid)), {
-        what: "a proxy",
-      });
+      const proxy = await until(
+        async () => processRef(Number((await getRun(daemon, run)).proxyPid)),
+        {
+          what: "a proxy",
+        },
+      );
       signalProcess(proxy!, "SIGKILL");
     } else await daemon.restart();
   }
@@ -451,7 +556,8 @@ withDirectory(
     Deno.mkdirSync(`${cwd}/wandb/offline-run-1/files`, { recursive: true });
     const gz = Deno.readFileSync(`${FIXTURES}offline.wandb.gz`);
     const log = new Uint8Array(
-      await new Response(new Blob([gz]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer(),
+      await new Response(new Blob([gz]).stream().pipeThrough(new DecompressionStream("gzip")))
+        .arrayBuffer(),
     );
     await inChunks(daemon, run, offline, log);
     const bytes = Uint8Array.from({ length: 3000 }, (_, i) => i % 251);
@@ -459,9 +565,12 @@ withDirectory(
       const event = new BinaryWriter();
       event.tag(1, WireType.Bit64).double(1.7e9 + step).tag(2, WireType.Varint).int64(step);
       event.tag(5, WireType.LengthDelimited).fork().tag(1, WireType.LengthDelimited).fork();
-      event.tag(1, WireType.LengthDelimited).string("eval/frame").tag(4, WireType.LengthDelimited).fork();
+      event.tag(1, WireType.LengthDelimited).string("eval/frame").tag(4, WireType.LengthDelimited)
+        .fork();
       event.tag(1, WireType.Varint).int32(6).tag(2, WireType.Varint).int32(4);
-      event.tag(4, WireType.LengthDelimited).bytes(new Uint8Array([0x89, 0x50, 0x4e, 0x47, ...bytes]));
+      event.tag(4, WireType.LengthDelimited).bytes(
+        new Uint8Array([0x89, 0x50, 0x4e, 0x47, ...bytes]),
+      );
       return frame(event.join().join().join().finish());
     };
     const steps = [...Array(40).keys()];
@@ -481,17 +590,23 @@ withDirectory(
     Deno.writeTextFileSync(`${cwd}/end`, "");
     await untilState(daemon, run, "TERMINATED");
 
-    const expected: Record<string, unknown[]> = { "own/loss": steps.map((step) => Math.fround(step / 3)) };
+    const expected: Record<string, unknown[]> = {
+      "own/loss": steps.map((step) => Math.fround(step / 3)),
+    };
     for (const record of readAll("wandb", log).records) {
       if (record.kind !== "scalar") continue;
-      (expected[record.tag] ??= []).push(Number.isFinite(record.value) ? record.value : String(record.value));
+      (expected[record.tag] ??= []).push(
+        Number.isFinite(record.value) ? record.value : String(record.value),
+      );
     }
     const values: Record<string, unknown[]> = {};
     for (const { name, value, value_text } of await ownPoints(daemon, run)) {
       (values[(name as string).replace(/^tracked\//, "")] ??= []).push(value ?? value_text);
     }
     assert.deepEqual(values, expected);
-    const pictures = (await payloads(daemon, run, "artifact")).filter(({ tag }) => tag === "eval/frame");
+    const pictures = (await payloads(daemon, run, "artifact")).filter(({ tag }) =>
+      tag === "eval/frame"
+    );
     assert.deepEqual(
       pictures.map(({ global_step, kind }) => [global_step, kind]),
       [0, 10, 20, 30].map((s) => [s, "image"]),
@@ -515,13 +630,17 @@ withDirectory(
     echo '{"event": "checkpoint_saved", "checkpoint_path": "early.pt", "step": 5}'`,
     );
     const listed = async () =>
-      (await daemon.client.unary(Mosaic.method.listArtifacts, { run })).artifacts.map(({ path, kind, step }) =>
-        `${path.slice(cwd.length + 1)} ${kind} ${step}`
-      ).sort();
+      (await daemon.client.unary(Mosaic.method.listArtifacts, { run })).artifacts.map((
+        { path, kind, step },
+      ) => `${path.slice(cwd.length + 1)} ${kind} ${step}`).sort();
     await until(async () => (await listed()).length === 3, { what: "the files to be found" });
     Deno.writeTextFileSync(`${cwd}/go`, "");
     await untilState(daemon, run, "TERMINATED");
-    assert.deepEqual(await listed(), ["early.pt checkpoint 5", "model.pt checkpoint 9", "videos/a.mp4 evaluation 7"]);
+    assert.deepEqual(await listed(), [
+      "early.pt checkpoint 5",
+      "model.pt checkpoint 9",
+      "videos/a.mp4 evaluation 7",
+    ]);
     const named = (await records(daemon, run, "events")).map(({ event, payload }) => {
       const { path, checkpoint_path: checkpoint } = payload as Record<string, string>;
       return `${event} ${path ?? checkpoint}`;

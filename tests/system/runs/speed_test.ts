@@ -1,6 +1,7 @@
 /**
- * A guard against losing the speed of the whole way, from a worker's line to the acknowledged row. Processor time, which
- * other work on the machine changes little, compared with plain inserts of the same rows in the same minute.
+ * A guard against losing the speed of the whole way, from a worker's line to the acknowledged row.
+ * Processor time, which other work on the machine changes little, compared with plain inserts of
+ * the same rows in the same minute.
  */
 import assert from "node:assert/strict";
 import { processFigures, processorSeconds } from "../../../bench/measure.ts";
@@ -15,7 +16,10 @@ import { until } from "../../harness/wait.ts";
 const WORKER = new URL("../../../bench/worker.awk", import.meta.url).pathname;
 const STEPS = 150_000;
 const ROUNDS = 4;
-/** 3 to 4 where nothing is lost, in the first seconds of a daemon. 10 is a tenth of the rate of plain inserts: no noise that was seen comes near. */
+/**
+ * 3 to 4 where nothing is lost, in the first seconds of a daemon. 10 is a tenth of the rate of
+ * plain inserts: no noise that was seen comes near.
+ */
 const MOST = 10;
 
 /** Seconds of processor time for a plain insert of each row. */
@@ -25,10 +29,15 @@ function insertSeconds(directory: string): number {
   return processorSeconds(() => plain.insert(columns)) / columns.n;
 }
 
-/** Seconds of processor time of daemon and proxy for a step of one run, between its first look and its last. */
+/**
+ * Seconds of processor time of daemon and proxy for a step of one run, between its first look and
+ * its last.
+ */
 async function deliverySeconds(daemon: TestDaemon): Promise<number> {
   const command = ["/usr/bin/awk", "-v", `n=${STEPS}`, "-f", WORKER];
-  const { runId } = await daemon.client.unary(TrainerService.method.submitRun, { configJson: configOf({ command }) });
+  const { runId } = await daemon.client.unary(TrainerService.method.submitRun, {
+    configJson: configOf({ command }),
+  });
   const looks: { steps: number; cpu: number }[] = [];
   await until(async () => {
     const run = await daemon.client.unary(Mosaic.method.getRun, { run: runId });
@@ -42,7 +51,9 @@ async function deliverySeconds(daemon: TestDaemon): Promise<number> {
     return run.state === "TERMINATED" && steps === STEPS;
   }, { what: `${STEPS} steps` });
   const [first, last] = [looks[0], looks.at(-1)];
-  if (first === undefined || last === undefined || last.steps - first.steps < STEPS / 3) return Infinity;
+  if (first === undefined || last === undefined || last.steps - first.steps < STEPS / 3) {
+    return Infinity;
+  }
   return (last.cpu - first.cpu) / (last.steps - first.steps);
 }
 
@@ -60,7 +71,10 @@ Deno.test("speed: the whole way of a step costs no more than a few times what a 
     // Where the processes could not be looked at in time there is nothing to compare.
     if (delivering === Infinity) return;
     const ratio = delivering / inserting;
-    assert.ok(ratio < MOST, `a delivered step costs ${ratio.toFixed(1)} plain inserts (it was about 3.5)`);
+    assert.ok(
+      ratio < MOST,
+      `a delivered step costs ${ratio.toFixed(1)} plain inserts (it was about 3.5)`,
+    );
   } finally {
     Deno.removeSync(directory, { recursive: true });
   }

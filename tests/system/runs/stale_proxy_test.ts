@@ -1,4 +1,7 @@
-/** A proxy on another host whose link breaks while its run is cancelled and tried again: its worker must not live on. */
+/**
+ * A proxy on another host whose link breaks while its run is cancelled and tried again: its worker
+ * must not live on.
+ */
 import assert from "node:assert/strict";
 import { MosaicClient } from "../../../src/wire/client/client.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
@@ -20,7 +23,8 @@ if (why !== undefined) {
 const port = 27_000 + Deno.pid % 1000;
 
 Deno.test({
-  name: "a proxy whose attempt is over when its link is back ends its worker; the next attempt has the run alone",
+  name:
+    "a proxy whose attempt is over when its link is back ends its worker; the next attempt has the run alone",
   ignore: why !== undefined,
   async fn() {
     using second = new SecondHost();
@@ -40,7 +44,9 @@ Deno.test({
       server.key,
     ];
     await using daemon = await TestDaemon.start({ args });
-    const client = new MosaicClient(daemon.target, { token: readTokens(daemon.layout.tokensFile)!.admin });
+    const client = new MosaicClient(daemon.target, {
+      token: readTokens(daemon.layout.tokensFile)!.admin,
+    });
     const run = () => client.unary(Mosaic.method.getRun, { run: runId });
     const inAttempt = (attempt: number, state: string) =>
       until(async () => {
@@ -84,11 +90,19 @@ Deno.test({
       ];
       const env = { MOSAIC_STATE_DIR: home };
       children.push(
-        new Deno.Command(program!, { args: rest, env, stdin: "null", stdout: "null", stderr: "null" }).spawn(),
+        new Deno.Command(program!, {
+          args: rest,
+          env,
+          stdin: "null",
+          stdout: "null",
+          stderr: "null",
+        }).spawn(),
       );
       await inAttempt(attempt, "EXECUTING");
       return () =>
-        processesOf(home).filter(({ command }) => /worker\.sh \d/.test(command) && !command.includes(" proxy "));
+        processesOf(home).filter(({ command }) =>
+          /worker\.sh \d/.test(command) && !command.includes(" proxy ")
+        );
     };
     try {
       const first = await proxy(1, second.on());
@@ -105,7 +119,9 @@ Deno.test({
         state: first,
       });
       console.error(
-        `the stale worker was gone ${((performance.now() - healed) / 1000).toFixed(1)} s after the link was back`,
+        `the stale worker was gone ${
+          ((performance.now() - healed) / 1000).toFixed(1)
+        } s after the link was back`,
       );
       assert.notEqual(next().length, 0);
       assert.equal((await run()).attempt, 2);

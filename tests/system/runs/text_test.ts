@@ -9,14 +9,20 @@ import { signalProcess } from "../../../src/os/processes/signals.ts";
 
 const TABLES = new URL("../../readers/formats/fixtures/sb3.stdout.txt", import.meta.url).pathname;
 
-/** CleanRL's lines and Stable-Baselines3's tables; the second table is cut in two until the file $0 exists. */
+/**
+ * CleanRL's lines and Stable-Baselines3's tables; the second table is cut in two until the file $0
+ * exists.
+ */
 const WORKER = `i=0
 while [ $i -lt 300 ]; do echo "global_step=$((i * 16)), episodic_return=[$i.]"; i=$((i + 1)); done
 head -n 20 "$1"
 while [ ! -e "$0" ]; do sleep 0.05; done
 tail -n +21 "$1"`;
 
-async function seriesOf(daemon: TestDaemon, run: string): Promise<Map<string, [points: number, last: number]>> {
+async function seriesOf(
+  daemon: TestDaemon,
+  run: string,
+): Promise<Map<string, [points: number, last: number]>> {
   const { series } = await daemon.client.unary(Mosaic.method.listSeries, { run });
   return new Map(series.map(({ name, points, last }) => [name, [Number(points), last ?? NaN]]));
 }
@@ -55,7 +61,9 @@ Deno.test("an episode without a reward has none: it counts in no mean, and the r
 
 Deno.test("printed text is not read where the config says so", async () => {
   await using daemon = await TestDaemon.start();
-  const config = JSON.parse(configOf({ command: ["/bin/sh", "-c", 'echo step=1 loss=2; echo "{\\"loss\\": 1}"'] }));
+  const config = JSON.parse(
+    configOf({ command: ["/bin/sh", "-c", 'echo step=1 loss=2; echo "{\\"loss\\": 1}"'] }),
+  );
   config.metadata = { ...config.metadata, telemetry: { text: ["json"] } };
   const run = await submit(daemon, JSON.stringify(config));
   await untilState(daemon, run, "TERMINATED");
@@ -68,7 +76,10 @@ Deno.test("a bar on standard error and a parameter say how far a run is, also to
   const bar =
     `printf '\\r 25%%|##   | 5/20 [00:01<00:03, 5it/s]' >&2; printf '\\r 50%%|####  | 10/20 [00:02<00:02, 5it/s]' >&2`;
   const go = `${daemon.stateDir}/go`;
-  const drawn = await submit(daemon, configOf({ command: ["/bin/sh", "-c", `${bar}; printf '\\r' >&2; ${wait}`, go] }));
+  const drawn = await submit(
+    daemon,
+    configOf({ command: ["/bin/sh", "-c", `${bar}; printf '\\r' >&2; ${wait}`, go] }),
+  );
   const counted = await submit(
     daemon,
     configOf({
@@ -85,11 +96,15 @@ Deno.test("a bar on standard error and a parameter say how far a run is, also to
     }),
   );
   await until(async () => (await getRun(daemon, drawn)).progress === 0.5, { what: "the bar" });
-  await until(async () => (await getRun(daemon, counted)).telemetry?.toldStep === 100n, { what: "the step" });
+  await until(async () => (await getRun(daemon, counted)).telemetry?.toldStep === 100n, {
+    what: "the step",
+  });
   assert.equal((await getRun(daemon, counted)).maxSteps, 400n);
   assert.deepEqual(await seriesOf(daemon, drawn), new Map());
   await daemon.restart();
-  await until(async () => (await getRun(daemon, drawn)).progress === 0.5, { what: "the bar, after a restart" });
+  await until(async () => (await getRun(daemon, drawn)).progress === 0.5, {
+    what: "the bar, after a restart",
+  });
   Deno.writeTextFileSync(go, "");
   const { progress } = await untilState(daemon, drawn, "TERMINATED");
   assert.equal(progress, undefined);

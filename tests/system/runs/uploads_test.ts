@@ -1,4 +1,7 @@
-/** Runs on a host that shares no disk with the daemon: logs and files are uploaded, through cut links and killed processes. */
+/**
+ * Runs on a host that shares no disk with the daemon: logs and files are uploaded, through cut
+ * links and killed processes.
+ */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { RunFiles } from "../../../src/base/layout.ts";
@@ -17,7 +20,10 @@ const CONFIG = () =>
     metadata: { worker: { external: true, upload_files: true } },
   });
 
-/** A checkpoint of 24 MB, a video, a file of its own that is announced, 400 steps, and text on both streams. */
+/**
+ * A checkpoint of 24 MB, a video, a file of its own that is announced, 400 steps, and text on both
+ * streams.
+ */
 const WORKER = `
 resumed=$([ -n "$MOSAIC_RESUME_FROM" ] && sha256sum <"$MOSAIC_RESUME_FROM")
 echo "$LR $MOSAIC_ATTEMPT $resumed" >"$MOSAIC_RUN_DIR/.given"
@@ -103,15 +109,21 @@ Deno.test("uploads: link cut, daemon and proxy killed in the middle: files equal
   await until(() => arrived(here, 1) > 1_000_000, { what: "the checkpoint's first part" });
   relay.cut();
   const cutAt = arrived(here, 1);
-  await until(() => arrived(here, 1) > cutAt + 3_000_000, { what: "the checkpoint to go on behind a cut" });
+  await until(() => arrived(here, 1) > cutAt + 3_000_000, {
+    what: "the checkpoint to go on behind a cut",
+  });
   const killed = arrived(here, 1);
   proxy.kill("SIGKILL");
   await proxy.status;
   proxy = there.start(relay, runId, 1, 3);
-  await until(() => arrived(here, 1) > killed + 2_000_000, { what: "the checkpoint to go on in another proxy" });
+  await until(() => arrived(here, 1) > killed + 2_000_000, {
+    what: "the checkpoint to go on in another proxy",
+  });
   // One worker and its wrapper, still of the first proxy.
   assert.equal(
-    processesOf(there.directory).filter(({ command }) => / worker 3$/.test(command) && !/ proxy /.test(command)).length,
+    processesOf(there.directory).filter(({ command }) =>
+      / worker 3$/.test(command) && !/ proxy /.test(command)
+    ).length,
     2,
   );
   await daemon.restart();
@@ -119,7 +131,13 @@ Deno.test("uploads: link cut, daemon and proxy killed in the middle: files equal
   assert.equal((await proxy.status).code, 3);
   await assert.rejects(untilState(daemon, runId, "TERMINATED"), /exit_code_3/);
 
-  const names = ["checkpoints/model.pt", "videos/a.mp4", "tables/of attempt 1.csv", "empty", "logs/worker.stdout.log"];
+  const names = [
+    "checkpoints/model.pt",
+    "videos/a.mp4",
+    "tables/of attempt 1.csv",
+    "empty",
+    "logs/worker.stdout.log",
+  ];
   for (const name of [...names, "logs/worker.stderr.log"]) {
     assertSame(`${there.directory}/${name}`, `${here.directory}/${name}`);
   }
@@ -129,15 +147,20 @@ Deno.test("uploads: link cut, daemon and proxy killed in the middle: files equal
     Array.from({ length: 400 }, (_, i) => i),
   );
   assert.deepEqual(
-    (await records(daemon, runId, "events")).map(({ event_kind, event, type }) => event_kind ?? event ?? type),
+    (await records(daemon, runId, "events")).map(({ event_kind, event, type }) =>
+      event_kind ?? event ?? type
+    ),
     ["checkpoint_saved", "artifact"],
   );
   const listed = await until(async () => {
     const { artifacts } = await daemon.client.unary(Mosaic.method.listArtifacts, { run: runId });
-    return artifacts.length === 3 && artifacts.every(({ sha256 }) => sha256 !== "") ? artifacts : undefined;
+    return artifacts.length === 3 && artifacts.every(({ sha256 }) => sha256 !== "")
+      ? artifacts
+      : undefined;
   }, { what: "three artifacts with checksums" });
   assert.deepEqual(
-    listed.map(({ path, kind, step }) => [path, kind, step === undefined ? null : Number(step)]).toSorted(),
+    listed.map(({ path, kind, step }) => [path, kind, step === undefined ? null : Number(step)])
+      .toSorted(),
     [["checkpoints/model.pt", "checkpoint", 200], ["tables/of attempt 1.csv", "table", null], [
       "videos/a.mp4",
       "video",
@@ -151,11 +174,19 @@ Deno.test("uploads: link cut, daemon and proxy killed in the middle: files equal
   await untilState(daemon, runId, "HANDSHAKE");
   assert.equal((await there.start(relay, runId, 2, 0).status).code, 0);
   await untilState(daemon, runId, "TERMINATED");
-  const sum = createHash("sha256").update(Deno.readFileSync(`${here.directory}/checkpoints/model.pt`)).digest("hex");
+  const sum = createHash("sha256").update(
+    Deno.readFileSync(`${here.directory}/checkpoints/model.pt`),
+  ).digest("hex");
   assert.equal(Deno.readTextFileSync(`${there.directory}/.given`), `0.1 2 ${sum}  -\n`);
   assertSame(`${there.directory}/videos/a.mp4`, `${here.directory}/videos/attempt-2/a.mp4`);
-  assertSame(`${there.directory}/checkpoints/attempt-2/model.pt`, `${here.directory}/checkpoints/attempt-2/model.pt`);
-  assertSame(`${there.directory}/logs/worker.2.stdout.log`, `${here.directory}/logs/worker.2.stdout.log`);
+  assertSame(
+    `${there.directory}/checkpoints/attempt-2/model.pt`,
+    `${here.directory}/checkpoints/attempt-2/model.pt`,
+  );
+  assertSame(
+    `${there.directory}/logs/worker.2.stdout.log`,
+    `${here.directory}/logs/worker.2.stdout.log`,
+  );
   assert.deepEqual(Deno.readFileSync(`${here.directory}/videos/a.mp4`), first);
   assert.equal((await steps(daemon, runId)).length, 800);
 });

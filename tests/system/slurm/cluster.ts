@@ -1,4 +1,7 @@
-/** A Slurm of the test's own: four nodes on this host, with two fake GPUs each, and a daemon that places runs on it. */
+/**
+ * A Slurm of the test's own: four nodes on this host, with two fake GPUs each, and a daemon that
+ * places runs on it.
+ */
 import assert from "node:assert/strict";
 import { TestDaemon, type TestDaemonOptions } from "../../harness/daemon.ts";
 import { processesOf } from "../../harness/processes.ts";
@@ -11,7 +14,11 @@ export function missing(): string | undefined {
   const { code } = new Deno.Command("sh", {
     args: ["-c", PROGRAMS.map((name) => `command -v ${name} >/dev/null`).join(" && ")],
   }).outputSync();
-  const why = Deno.uid() !== 0 ? "only root starts a cluster" : code === 0 ? undefined : "Slurm is not installed";
+  const why = Deno.uid() !== 0
+    ? "only root starts a cluster"
+    : code === 0
+    ? undefined
+    : "Slurm is not installed";
   if (why !== undefined) {
     assert.notEqual(Deno.env.get("MOSAIC_TEST_REQUIRE"), "all", why);
     console.error(`SKIPPED: tests on a real Slurm: ${why}`);
@@ -62,12 +69,19 @@ export class Cluster implements AsyncDisposable {
     this.conf = conf;
   }
 
-  /** @param killWait seconds between SIGTERM and SIGKILL @param hidden name of a directory in the cluster's own that its nodes do not see */
-  static async start({ hidden, killWait = 5 }: { hidden?: string; killWait?: number } = {}): Promise<Cluster> {
+  /**
+   * @param killWait seconds between SIGTERM and SIGKILL @param hidden name of a directory in the
+   * cluster's own that its nodes do not see
+   */
+  static async start(
+    { hidden, killWait = 5 }: { hidden?: string; killWait?: number } = {},
+  ): Promise<Cluster> {
     const directory = Deno.makeTempDirSync({ prefix: "mosaic-slurm-" });
     // munge wants to be reached by everybody: through the test's own temporary directory, too.
     Deno.chmodSync(directory, 0o755);
-    for (let at = parentOf(directory); at !== "/tmp" && at !== "/"; at = parentOf(at)) Deno.chmodSync(at, 0o711);
+    for (let at = parentOf(directory); at !== "/tmp" && at !== "/"; at = parentOf(at)) {
+      Deno.chmodSync(at, 0o711);
+    }
     const { port, held } = freePorts();
     if (hidden !== undefined) Deno.mkdirSync(`${directory}/${hidden}`, { mode: 0o700 });
     const out = await output([new URL("slurm-up.sh", import.meta.url).pathname, directory], {
@@ -98,7 +112,9 @@ export class Cluster implements AsyncDisposable {
 
   /** Jobs that may have processes. */
   async alive(): Promise<Job[]> {
-    return (await this.jobs()).filter(({ state }) => /PENDING|RUNNING|COMPLETING|CONFIGURING/.test(state));
+    return (await this.jobs()).filter(({ state }) =>
+      /PENDING|RUNNING|COMPLETING|CONFIGURING/.test(state)
+    );
   }
 
   pid(name: string): number {
@@ -125,7 +141,10 @@ export class Cluster implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await output([new URL("slurm-down.sh", import.meta.url).pathname, "--purge", this.directory], {});
+    await output(
+      [new URL("slurm-down.sh", import.meta.url).pathname, "--purge", this.directory],
+      {},
+    );
     this.#held.close();
   }
 }
@@ -133,12 +152,17 @@ export class Cluster implements AsyncDisposable {
 /** Workers of a run that live: what has its directory in its environment, without proxies. */
 export function workersOf(daemon: TestDaemon, runId: string): string[] {
   return processesOf(`/${runId}`).map(({ command }) => command).filter((command) =>
-    command.includes("tests/harness/worker.sh") && !command.includes(" proxy ") && !command.startsWith("/bin/sh -c")
+    command.includes("tests/harness/worker.sh") && !command.includes(" proxy ") &&
+    !command.startsWith("/bin/sh -c")
   ).filter(() => daemon.stateDir !== "");
 }
 
 /** Nothing of the run is left: no job, no worker. */
-export async function nothingLeft(cluster: Cluster, daemon: TestDaemon, runId: string): Promise<void> {
+export async function nothingLeft(
+  cluster: Cluster,
+  daemon: TestDaemon,
+  runId: string,
+): Promise<void> {
   await until(async () => (await cluster.alive()).every(({ name }) => !name.includes(runId)), {
     what: `no job of ${runId}`,
     state: () => cluster.jobs(),
@@ -151,7 +175,10 @@ export async function nothingLeft(cluster: Cluster, daemon: TestDaemon, runId: s
 
 async function output(argv: string[], env: Record<string, string>): Promise<string> {
   const [program, ...args] = argv;
-  const { code, stdout, stderr } = await new Deno.Command(program!, { args, env, stdin: "null" }).output();
-  if (code !== 0) throw new Error(`${argv.join(" ")}: ${code}: ${new TextDecoder().decode(stderr)}`);
+  const { code, stdout, stderr } = await new Deno.Command(program!, { args, env, stdin: "null" })
+    .output();
+  if (code !== 0) {
+    throw new Error(`${argv.join(" ")}: ${code}: ${new TextDecoder().decode(stderr)}`);
+  }
   return new TextDecoder().decode(stdout);
 }

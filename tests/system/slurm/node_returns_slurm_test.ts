@@ -1,4 +1,7 @@
-/** A real Slurm: a suspended job, a controller that is away, and a node that comes back while the daemon was killed. */
+/**
+ * A real Slurm: a suspended job, a controller that is away, and a node that comes back while the
+ * daemon was killed.
+ */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf, countingWorker } from "../../harness/configs.ts";
@@ -51,36 +54,51 @@ Deno.test({
     await using cluster = await Cluster.start({ killWait: 20 });
     await using daemon = await cluster.daemon({ args: ["--heartbeat-timeout", "15"] });
 
-    await t.step("a job that Slurm suspends for longer than the heartbeat timeout is shown, and goes on", async () => {
-      const runId = await submit(daemon, placed(countingWorker({ steps: 100_000, everySeconds: 0.2 })));
-      await untilSteps(daemon, runId, 3, true);
-      const { job } = (await getRun(daemon, runId)).placement!;
-      await cluster.tool("scontrol", "suspend", job);
-      await until(async () => /suspended/.test((await getRun(daemon, runId)).placement?.waitingFor ?? ""), {
-        what: "the reason",
-        state: () => getRun(daemon, runId),
-      });
-      const since = performance.now();
-      await until(() => performance.now() - since > 25_000, { what: "more than the heartbeat timeout" });
-      assert.equal((await getRun(daemon, runId)).state, "EXECUTING");
-      const before = (await steps(daemon, runId)).length;
-      await cluster.tool("scontrol", "resume", job);
-      await untilSteps(daemon, runId, before + 20, true);
-      await daemon.client.unary(Mosaic.method.cancelRun, { run: runId });
-      await untilState(daemon, runId, "CANCELLED");
-    });
+    await t.step(
+      "a job that Slurm suspends for longer than the heartbeat timeout is shown, and goes on",
+      async () => {
+        const runId = await submit(
+          daemon,
+          placed(countingWorker({ steps: 100_000, everySeconds: 0.2 })),
+        );
+        await untilSteps(daemon, runId, 3, true);
+        const { job } = (await getRun(daemon, runId)).placement!;
+        await cluster.tool("scontrol", "suspend", job);
+        await until(
+          async () => /suspended/.test((await getRun(daemon, runId)).placement?.waitingFor ?? ""),
+          {
+            what: "the reason",
+            state: () => getRun(daemon, runId),
+          },
+        );
+        const since = performance.now();
+        await until(() => performance.now() - since > 25_000, {
+          what: "more than the heartbeat timeout",
+        });
+        assert.equal((await getRun(daemon, runId)).state, "EXECUTING");
+        const before = (await steps(daemon, runId)).length;
+        await cluster.tool("scontrol", "resume", job);
+        await untilSteps(daemon, runId, before + 20, true);
+        await daemon.client.unary(Mosaic.method.cancelRun, { run: runId });
+        await untilState(daemon, runId, "CANCELLED");
+      },
+    );
 
     await t.step("a node comes back while the daemon was killed: never two workers", async () => {
       const restart = { max_attempts: 3, backoff_s: 0, on: ["infrastructure"] };
       const runId = await submit(daemon, placed(STUBBORN, { restart }));
       await untilSteps(daemon, runId, 3, true);
       const node = (await getRun(daemon, runId)).placement!.nodes[0]!;
-      const stateOf = async () => (await cluster.tool("sinfo", "-h", "-N", "-n", node, "-o", "%T")).trim();
+      const stateOf = async () =>
+        (await cluster.tool("sinfo", "-h", "-N", "-n", node, "-o", "%T")).trim();
       const together = new Set<string>();
       const watch = setInterval(() => together.add(attemptsAlive(runId).join("+")), 100);
       try {
         cluster.kill(`slurmd.${node}`);
-        await until(async () => (await stateOf()).includes("down*"), { what: "the node down", timeoutMs: 120_000 });
+        await until(async () => (await stateOf()).includes("down*"), {
+          what: "the node down",
+          timeoutMs: 120_000,
+        });
         await daemon.kill9();
         await cluster.up();
         await daemon.restart();
@@ -93,7 +111,11 @@ Deno.test({
       } finally {
         clearInterval(watch);
       }
-      assert.deepEqual([...together].filter((attempts) => attempts.includes("+")), [], "two workers at a time");
+      assert.deepEqual(
+        [...together].filter((attempts) => attempts.includes("+")),
+        [],
+        "two workers at a time",
+      );
       await daemon.client.unary(Mosaic.method.cancelRun, { run: runId });
       await untilState(daemon, runId, "CANCELLED");
       await until(async () => (await cluster.alive()).every(({ name }) => !name.includes(runId)), {
@@ -103,11 +125,16 @@ Deno.test({
     });
 
     await t.step("without its controller, SIGTERM ends the daemon within seconds", async () => {
-      const runId = await submit(daemon, placed(countingWorker({ steps: 100_000, everySeconds: 0.2 })));
+      const runId = await submit(
+        daemon,
+        placed(countingWorker({ steps: 100_000, everySeconds: 0.2 })),
+      );
       await untilSteps(daemon, runId, 3, true);
       cluster.kill("slurmctld");
       await submit(daemon, placed(countingWorker({ steps: 3 })));
-      await until(() => daemon.output().includes("the engine does not answer"), { what: "the silence to be noticed" });
+      await until(() => daemon.output().includes("the engine does not answer"), {
+        what: "the silence to be noticed",
+      });
       const seconds = await secondsToStop(daemon);
       assert.ok(seconds < 15, `${seconds}`);
       await cluster.up();

@@ -1,4 +1,7 @@
-/** Runs that Slurm places on nodes which share no disk with the daemon: they do not see its state directory. */
+/**
+ * Runs that Slurm places on nodes which share no disk with the daemon: they do not see its state
+ * directory.
+ */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -70,7 +73,11 @@ Deno.test({
       configOf({
         command: ["unused"],
         metadata: {
-          worker: { script: "/bin/sh", arguments: ["-c", WORKER, "worker", stateDir], use_grpc: false },
+          worker: {
+            script: "/bin/sh",
+            arguments: ["-c", WORKER, "worker", stateDir],
+            use_grpc: false,
+          },
           launcher: "slurm",
           restart: { max_attempts: 2, backoff_s: 0 },
         },
@@ -80,30 +87,52 @@ Deno.test({
     const arrived = () => {
       try {
         const parts = `${directory}/.mosaic/upload-1/checkpoints`;
-        return Math.max(0, ...[...Deno.readDirSync(parts)].map(({ name }) => Deno.statSync(`${parts}/${name}`).size));
+        return Math.max(
+          0,
+          ...[...Deno.readDirSync(parts)].map(({ name }) => Deno.statSync(`${parts}/${name}`).size),
+        );
       } catch {
         return 0;
       }
     };
-    await until(() => arrived() > 4_000_000, { what: "the checkpoint's first part", state: () => cluster.jobs() });
+    await until(() => arrived() > 4_000_000, {
+      what: "the checkpoint's first part",
+      state: () => cluster.jobs(),
+    });
     relay.cut();
     const cutAt = arrived();
-    await until(() => arrived() > cutAt + 4_000_000, { what: "the checkpoint to go on behind a cut" });
-    assert.equal((await getRun(daemon, runId)).attempt, 1, "the end is reported behind the checkpoint");
+    await until(() => arrived() > cutAt + 4_000_000, {
+      what: "the checkpoint to go on behind a cut",
+    });
+    assert.equal(
+      (await getRun(daemon, runId)).attempt,
+      1,
+      "the end is reported behind the checkpoint",
+    );
     await daemon.restart();
     const run = await untilState(daemon, runId, "TERMINATED");
     assert.equal(run.attempt, 2);
 
-    const saved = createHash("sha256").update(Deno.readFileSync(`${directory}/checkpoints/model.pt`)).digest("hex");
-    const logs = ["worker", "worker.2"].map((name) => Deno.readTextFileSync(`${directory}/logs/${name}.stdout.log`));
+    const saved = createHash("sha256").update(
+      Deno.readFileSync(`${directory}/checkpoints/model.pt`),
+    ).digest("hex");
+    const logs = ["worker", "worker.2"].map((name) =>
+      Deno.readTextFileSync(`${directory}/logs/${name}.stdout.log`)
+    );
     assert.match(logs[0]!, new RegExp(`^saved ${saved}$`, "m"));
     assert.match(logs[1]!, new RegExp(`^resumed ${saved}$`, "m"));
     assert.equal(Deno.readTextFileSync(`${directory}/logs/worker.stderr.log`), "no more\n");
     assert.equal(Deno.readTextFileSync(`${directory}/videos/a.mp4`), "video\n");
     const stored = await steps(daemon, runId);
-    assert.deepEqual(stored.map(({ step_index }) => step_index), Array.from({ length: 200 }, (_, i) => i));
+    assert.deepEqual(
+      stored.map(({ step_index }) => step_index),
+      Array.from({ length: 200 }, (_, i) => i),
+    );
     const { artifacts } = await daemon.client.unary(Mosaic.method.listArtifacts, { run: runId });
-    assert.deepEqual(artifacts.map(({ path }) => path).toSorted(), ["checkpoints/model.pt", "videos/a.mp4"]);
+    assert.deepEqual(artifacts.map(({ path }) => path).toSorted(), [
+      "checkpoints/model.pt",
+      "videos/a.mp4",
+    ]);
     await nothingLeft(cluster, daemon, runId);
     await until(() => [...Deno.readDirSync(nodeDir)].length === 0, {
       what: "the node's directory to be empty",
@@ -136,12 +165,19 @@ Deno.test({
       daemon,
       configOf({
         command: ["unused"],
-        metadata: { worker: { script: "/bin/sh", arguments: args, use_grpc: false }, launcher: "slurm" },
+        metadata: {
+          worker: { script: "/bin/sh", arguments: args, use_grpc: false },
+          launcher: "slurm",
+        },
       }),
     );
-    const proxies = () => processesOf(`${nodeDir}/${lost}.1`).filter(({ command }) => / proxy /.test(command));
+    const proxies = () =>
+      processesOf(`${nodeDir}/${lost}.1`).filter(({ command }) => / proxy /.test(command));
     const part = `${(await getRun(daemon, lost)).directory}/.mosaic/upload-1/checkpoints`;
-    await until(() => kindOf(part) === "directory", { what: "the second run's upload", state: () => cluster.jobs() });
+    await until(() => kindOf(part) === "directory", {
+      what: "the second run's upload",
+      state: () => cluster.jobs(),
+    });
     for (const { pid } of proxies()) Deno.kill(pid, "SIGKILL");
     await assert.rejects(untilState(daemon, lost, "TERMINATED"), /lost/);
     assert.match(
@@ -149,7 +185,8 @@ Deno.test({
       /checkpoints\/model.pt.*the attempt ended before it was uploaded/,
     );
     await nothingLeft(cluster, daemon, lost);
-    // This cluster's proctrack/linuxproc does not find the worker of a killed proxy; the job's script does (docs/how-to/slurm.md).
+    // This cluster's proctrack/linuxproc does not find the worker of a killed proxy; the job's
+    // script does (docs/how-to/slurm.md).
     await until(() => processesOf(`${nodeDir}/${lost}.1`).length === 0, {
       what: "the worker to be killed",
       state: () => processesOf(`${nodeDir}/${lost}.1`),

@@ -8,7 +8,10 @@ import { getRun, steps, submit, untilState, untilSteps } from "../../harness/run
 import { until } from "../../harness/wait.ts";
 import { Cluster, missing, nothingLeft } from "./cluster.ts";
 
-/** Each rank tells where it is; rank 0 prints steps. It runs until a file in the run's directory says how it ends. */
+/**
+ * Each rank tells where it is; rank 0 prints steps. It runs until a file in the run's directory
+ * says how it ends.
+ */
 const RANK =
   `echo "rank $RANK of $WORLD_SIZE local $LOCAL_RANK of $LOCAL_WORLD_SIZE node $NODE_RANK at $MASTER_ADDR:$MASTER_PORT"
 echo "trouble of rank $RANK" >&2
@@ -22,10 +25,18 @@ exit "$(cat "$MOSAIC_RUN_DIR/end-$RANK")"`;
 
 function ranked(slurm: Record<string, unknown> = {}): string {
   const worker = { script: "/bin/sh", arguments: ["-c", RANK], use_grpc: false };
-  return configOf({ command: ["/bin/sh"], metadata: { launcher: "slurm", slurm: { nodes: 2, ...slurm }, worker } });
+  return configOf({
+    command: ["/bin/sh"],
+    metadata: { launcher: "slurm", slurm: { nodes: 2, ...slurm }, worker },
+  });
 }
 
-async function logOf(daemon: TestDaemon, run: string, rank: number, stream = "stdout"): Promise<string> {
+async function logOf(
+  daemon: TestDaemon,
+  run: string,
+  rank: number,
+  stream = "stdout",
+): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
   for await (const chunk of daemon.client.stream(Mosaic.method.streamLogs, { run, rank, stream })) {
@@ -45,7 +56,9 @@ async function end(daemon: TestDaemon, run: string, codes: Record<number, number
 }
 
 async function untilRanks(daemon: TestDaemon, run: string): Promise<void> {
-  await until(async () => (await getRun(daemon, run)).ranks.every(({ node }) => node !== ""), { what: "all ranks" });
+  await until(async () => (await getRun(daemon, run)).ranks.every(({ node }) => node !== ""), {
+    what: "all ranks",
+  });
   await untilSteps(daemon, run, 3, true);
 }
 
@@ -83,31 +96,39 @@ Deno.test({
     );
 
     for (const failing of [0, 1]) {
-      await t.step(`rank ${failing} fails: it is the run's reason, with its node, and ends the other`, async () => {
-        const run = await submit(daemon, ranked());
-        await untilRanks(daemon, run);
-        await end(daemon, run, { [failing]: 9 });
-        const { node } = (await getRun(daemon, run)).ranks[failing]!;
-        await assert.rejects(
-          untilState(daemon, run, "TERMINATED"),
-          new RegExp(`exit_code_9: rank ${failing} on ${node}`),
-        );
-        const { ranks, stderrTail, exitCode } = await getRun(daemon, run);
-        assert.deepEqual(ranks.map(({ first }) => first), [failing === 0, failing === 1]);
-        assert.equal(ranks[failing]!.code, 9);
-        assert.equal(exitCode, 9);
-        assert.ok(stderrTail.some((line) => line.includes(`trouble of rank ${failing}`)), stderrTail.join("\n"));
-        await nothingLeft(cluster, daemon, run);
-      });
+      await t.step(
+        `rank ${failing} fails: it is the run's reason, with its node, and ends the other`,
+        async () => {
+          const run = await submit(daemon, ranked());
+          await untilRanks(daemon, run);
+          await end(daemon, run, { [failing]: 9 });
+          const { node } = (await getRun(daemon, run)).ranks[failing]!;
+          await assert.rejects(
+            untilState(daemon, run, "TERMINATED"),
+            new RegExp(`exit_code_9: rank ${failing} on ${node}`),
+          );
+          const { ranks, stderrTail, exitCode } = await getRun(daemon, run);
+          assert.deepEqual(ranks.map(({ first }) => first), [failing === 0, failing === 1]);
+          assert.equal(ranks[failing]!.code, 9);
+          assert.equal(exitCode, 9);
+          assert.ok(
+            stderrTail.some((line) => line.includes(`trouble of rank ${failing}`)),
+            stderrTail.join("\n"),
+          );
+          await nothingLeft(cluster, daemon, run);
+        },
+      );
     }
 
     for (const killed of [0, 1]) {
       await t.step(`rank ${killed} is killed: its signal is the reason`, async () => {
         const run = await submit(daemon, ranked());
         await untilRanks(daemon, run);
-        const environment = ({ pid }: { pid: number }) => Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0");
+        const environment = ({ pid }: { pid: number }) =>
+          Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0");
         const [worker] = processesOf(`/${run}`).filter(({ command }) =>
-          command.includes("trouble of rank") && !command.includes("mosaic-rank") && !command.includes(" proxy ")
+          command.includes("trouble of rank") && !command.includes("mosaic-rank") &&
+          !command.includes(" proxy ")
         ).filter((one) => environment(one).includes(`RANK=${killed}`));
         Deno.kill(worker!.pid, "SIGKILL");
         await assert.rejects(
@@ -118,14 +139,17 @@ Deno.test({
       });
     }
 
-    await t.step("cancelled: all ranks are told and have their time; a pause by signal is refused", async () => {
-      const run = await submit(daemon, ranked());
-      await untilRanks(daemon, run);
-      await assert.rejects(daemon.client.unary(Mosaic.method.pauseRun, { run }), /several ranks/);
-      await daemon.client.unary(Mosaic.method.cancelRun, { run });
-      await untilState(daemon, run, "CANCELLED");
-      await nothingLeft(cluster, daemon, run);
-      for (const rank of [0, 1]) assert.match(await logOf(daemon, run, rank), /^told$/m);
-    });
+    await t.step(
+      "cancelled: all ranks are told and have their time; a pause by signal is refused",
+      async () => {
+        const run = await submit(daemon, ranked());
+        await untilRanks(daemon, run);
+        await assert.rejects(daemon.client.unary(Mosaic.method.pauseRun, { run }), /several ranks/);
+        await daemon.client.unary(Mosaic.method.cancelRun, { run });
+        await untilState(daemon, run, "CANCELLED");
+        await nothingLeft(cluster, daemon, run);
+        for (const rank of [0, 1]) assert.match(await logOf(daemon, run, rank), /^told$/m);
+      },
+    );
   },
 });

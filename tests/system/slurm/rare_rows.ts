@@ -1,5 +1,6 @@
 /**
- * What seldom happens to runs that a real Slurm places, and takes minutes to happen: not part of CI.
+ * What seldom happens to runs that a real Slurm places, and takes minutes to happen: not part of
+ * CI.
  *
  *     deno test -A --lock=dev.lock tests/system/slurm/rare_rows.ts
  */
@@ -16,8 +17,9 @@ import { certificates } from "../../rpc/auth/certificates.ts";
 import { Cluster, missing, nothingLeft, workersOf } from "./cluster.ts";
 
 /**
- * An sbatch that misbehaves as a file beside it says: slow before or after, with a script whose program is not there, or with
- * one whose proxy is started by a further program (in another network).
+ * An sbatch that misbehaves as a file beside it says: slow before or after, with a script whose
+ * program is not there, or with one whose proxy is started by a further program (in another
+ * network).
  */
 const SBATCH = `#!/bin/sh
 at=\${0%/*}
@@ -75,19 +77,26 @@ Deno.test({
         await Deno.remove(`${bin}/${how}`);
       }
     };
-    const jobsOf = async (runId: string) => (await cluster.jobs()).filter(({ name }) => name.includes(runId));
+    const jobsOf = async (runId: string) =>
+      (await cluster.jobs()).filter(({ name }) => name.includes(runId));
 
     await t.step(
       "the daemon is away for longer than the lease: the worker is stopped, and another attempt follows",
       async () => {
         const restart = { max_attempts: 2, backoff_s: 0, on: ["infrastructure"] };
         const long = countingWorker({ steps: 100_000, everySeconds: 0.2 });
-        const runId = await submit(daemon, placed(long, { lease_seconds: 10, linger_seconds: 1 }, { restart }));
+        const runId = await submit(
+          daemon,
+          placed(long, { lease_seconds: 10, linger_seconds: 1 }, { restart }),
+        );
         await untilSteps(daemon, runId, 3, true);
         await daemon.kill9();
-        await until(async () => (await cluster.alive()).every(({ name }) => !name.includes(runId)), {
-          ...{ what: "the job to leave", timeoutMs: 120_000 },
-        });
+        await until(
+          async () => (await cluster.alive()).every(({ name }) => !name.includes(runId)),
+          {
+            ...{ what: "the job to leave", timeoutMs: 120_000 },
+          },
+        );
         await daemon.restart();
         await until(async () => (await getRun(daemon, runId)).attempt === 2, {
           ...{ what: "another attempt", timeoutMs: 120_000 },
@@ -121,23 +130,32 @@ Deno.test({
     );
 
     for (const how of ["before", "after"]) {
-      await t.step(`the daemon is killed ${how} Slurm has taken the job: one job, one worker`, async () => {
-        let runId = "";
-        await misbehave(how, "4", async () => {
-          runId = await submit(daemon, placed(countingWorker({ steps: 20, everySeconds: 0.1 })));
-          await until(async () => (await getRun(daemon, runId)).placement?.phase === "intended", {
-            what: "the intent",
+      await t.step(
+        `the daemon is killed ${how} Slurm has taken the job: one job, one worker`,
+        async () => {
+          let runId = "";
+          await misbehave(how, "4", async () => {
+            runId = await submit(daemon, placed(countingWorker({ steps: 20, everySeconds: 0.1 })));
+            await until(async () => (await getRun(daemon, runId)).placement?.phase === "intended", {
+              what: "the intent",
+            });
+            if (how === "after") {
+              await until(async () => (await jobsOf(runId)).length > 0, { what: "the job" });
+            }
+            await daemon.kill9();
           });
-          if (how === "after") await until(async () => (await jobsOf(runId)).length > 0, { what: "the job" });
-          await daemon.kill9();
-        });
-        await daemon.restart();
-        await endedWell(daemon, runId);
-        await nothingLeft(cluster, daemon, runId);
-        const jobs = await jobsOf(runId);
-        assert.equal(jobs.filter(({ state }) => state === "COMPLETED").length, 1, JSON.stringify(jobs));
-        await assertWhole(daemon, runId, 20);
-      });
+          await daemon.restart();
+          await endedWell(daemon, runId);
+          await nothingLeft(cluster, daemon, runId);
+          const jobs = await jobsOf(runId);
+          assert.equal(
+            jobs.filter(({ state }) => state === "COMPLETED").length,
+            1,
+            JSON.stringify(jobs),
+          );
+          await assertWhole(daemon, runId, 20);
+        },
+      );
     }
 
     await t.step(
@@ -146,7 +164,10 @@ Deno.test({
         await misbehave("broken", "", async () => {
           const runId = await submit(daemon, placed(countingWorker({ steps: 5 })));
           await assert.rejects(endedWell(daemon, runId), /spawn_failed/);
-          assert.match(await Deno.readTextFile(`${(await getRun(daemon, runId)).directory}/logs/job.log`), /nowhere/);
+          assert.match(
+            await Deno.readTextFile(`${(await getRun(daemon, runId)).directory}/logs/job.log`),
+            /nowhere/,
+          );
           await nothingLeft(cluster, daemon, runId);
         });
       },
@@ -156,7 +177,10 @@ Deno.test({
       "slurmctld is killed right after it has taken a job, and is away for a minute: the run ends well, once",
       async () => {
         await cluster.saved();
-        const runId = await submit(daemon, placed(countingWorker({ steps: 20, everySeconds: 0.1 })));
+        const runId = await submit(
+          daemon,
+          placed(countingWorker({ steps: 20, everySeconds: 0.1 })),
+        );
         await until(async () => (await getRun(daemon, runId)).placement?.job, { what: "the job" });
         cluster.kill("slurmctld");
         await new Promise((done) => setTimeout(done, 60_000));
@@ -199,30 +223,43 @@ Deno.test({
       },
     );
 
-    await t.step("200 jobs that wait: each has Slurm's reason, and a cancellation leaves none", async () => {
-      const held = { extra: ["--hold"] };
-      const runs = await Promise.all(
-        Array.from({ length: 200 }, () => submit(daemon, placed(countingWorker({ steps: 1 }), held))),
-      );
-      const all = (match: (run: Awaited<ReturnType<typeof getRun>>) => boolean) => async () => {
-        for (const run of runs) if (!match(await getRun(daemon, run))) return false;
-        return true;
-      };
-      await until(all(({ waitingFor }) => waitingFor.includes("JobHeldUser")), {
-        what: "200 reasons",
-        timeoutMs: 300_000,
-      });
-      for (const run of runs) await daemon.client.unary(Mosaic.method.cancelRun, { run });
-      await until(all(({ state }) => state === "CANCELLED"), { what: "200 cancellations", timeoutMs: 300_000 });
-      assert.deepEqual((await cluster.alive()).filter(({ name }) => runs.some((run) => name.includes(run))), []);
-    });
+    await t.step(
+      "200 jobs that wait: each has Slurm's reason, and a cancellation leaves none",
+      async () => {
+        const held = { extra: ["--hold"] };
+        const runs = await Promise.all(
+          Array.from(
+            { length: 200 },
+            () => submit(daemon, placed(countingWorker({ steps: 1 }), held)),
+          ),
+        );
+        const all = (match: (run: Awaited<ReturnType<typeof getRun>>) => boolean) => async () => {
+          for (const run of runs) if (!match(await getRun(daemon, run))) return false;
+          return true;
+        };
+        await until(all(({ waitingFor }) => waitingFor.includes("JobHeldUser")), {
+          what: "200 reasons",
+          timeoutMs: 300_000,
+        });
+        for (const run of runs) await daemon.client.unary(Mosaic.method.cancelRun, { run });
+        await until(all(({ state }) => state === "CANCELLED"), {
+          what: "200 cancellations",
+          timeoutMs: 300_000,
+        });
+        assert.deepEqual(
+          (await cluster.alive()).filter(({ name }) => runs.some((run) => name.includes(run))),
+          [],
+        );
+      },
+    );
   },
 });
 
 const LONG = countingWorker({ steps: 100_000, everySeconds: 0.2 });
 
 Deno.test({
-  name: "Slurm: an id is given out twice: each job keeps its run, and the end of one ends nothing of the other",
+  name:
+    "Slurm: an id is given out twice: each job keeps its run, and the end of one ends nothing of the other",
   ignore: missing() !== undefined,
   async fn() {
     await using cluster = await Cluster.start();
@@ -239,10 +276,14 @@ Deno.test({
     const second = await submit(daemon, placed(LONG, { extra: ["--nodelist=n2"] }));
     await untilSteps(daemon, second, 3, true);
     assert.equal(await jobOf(second), await jobOf(first), "the id is given out again");
-    await until(async () => (await getRun(daemon, first)).placement?.waitingFor.includes("knows the job no more"), {
-      what: "the doubt about the first",
-      state: () => getRun(daemon, first).then(({ placement }) => placement),
-    });
+    await until(
+      async () =>
+        (await getRun(daemon, first)).placement?.waitingFor.includes("knows the job no more"),
+      {
+        what: "the doubt about the first",
+        state: () => getRun(daemon, first).then(({ placement }) => placement),
+      },
+    );
     const before = (await steps(daemon, first)).length;
     await untilSteps(daemon, first, before, true);
 
@@ -273,11 +314,20 @@ Deno.test({
     await using daemon = await cluster.daemon({
       env: { PATH: `${bin}:${Deno.env.get("PATH")}` },
       args: [
-        ...["--http", `${second.address}:${27_000 + Deno.pid % 1000}`, "--auth", "token", "--grace", "1"],
+        ...[
+          "--http",
+          `${second.address}:${27_000 + Deno.pid % 1000}`,
+          "--auth",
+          "token",
+          "--grace",
+          "1",
+        ],
         ...["--tls-cert", server.cert, "--tls-key", server.key, "--advertise-ca", ca],
       ],
     });
-    const client = new MosaicClient(daemon.target, { token: readTokens(daemon.layout.tokensFile)!.admin });
+    const client = new MosaicClient(daemon.target, {
+      token: readTokens(daemon.layout.tokensFile)!.admin,
+    });
     const reached = Object.create(daemon, { client: { value: client } }) as TestDaemon;
     try {
       await Deno.writeTextFile(`${bin}/elsewhere`, second.on().join(" "));
@@ -300,18 +350,34 @@ Deno.test({
         const { attempt, state } = await getRun(reached, runId);
         return attempt === 2 && state === "EXECUTING";
       };
-      await until(isNext, { what: "the next attempt to run", timeoutMs: 60_000, state: () => getRun(reached, runId) });
-      assert.equal(workersOf(daemon, runId).length, 2, "the first attempt's worker cannot know yet");
+      await until(isNext, {
+        what: "the next attempt to run",
+        timeoutMs: 60_000,
+        state: () => getRun(reached, runId),
+      });
+      assert.equal(
+        workersOf(daemon, runId).length,
+        2,
+        "the first attempt's worker cannot know yet",
+      );
       second.heal();
       const healed = performance.now();
       await until(() => workersOf(daemon, runId).length === 1, {
         ...{ what: "the stale worker to end", timeoutMs: 10_000 },
         state: () => workersOf(daemon, runId),
       });
-      console.error(`the stale worker was gone ${((performance.now() - healed) / 1000).toFixed(1)} s after the link`);
+      console.error(
+        `the stale worker was gone ${
+          ((performance.now() - healed) / 1000).toFixed(1)
+        } s after the link`,
+      );
       // What it was told, and what it did.
-      const log = await Deno.readTextFile(`${(await getRun(reached, runId)).directory}/logs/proxy.log`);
-      console.error(log.split("\n").filter((line) => / attempt=1 /.test(line)).slice(-6).join("\n"));
+      const log = await Deno.readTextFile(
+        `${(await getRun(reached, runId)).directory}/logs/proxy.log`,
+      );
+      console.error(
+        log.split("\n").filter((line) => / attempt=1 /.test(line)).slice(-6).join("\n"),
+      );
       assert.ok(await isNext());
       await client.unary(Mosaic.method.cancelRun, { run: runId });
       await untilState(reached, runId, "CANCELLED");

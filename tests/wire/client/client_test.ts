@@ -14,14 +14,22 @@ const { getHost, streamTelemetry, streamEvents, getRun } = Mosaic.method;
 for (const transport of TRANSPORTS) {
   Deno.test(`client over ${transport}: calls one after the other share a connection; errors come with code and hint`, () =>
     withApi(transport, async ({ client, connections, core }) => {
-      for (let i = 0; i < 5; i++) assert.equal((await client.unary(getHost, {})).version, "1.2.3-test");
+      for (let i = 0; i < 5; i++) {
+        assert.equal((await client.unary(getHost, {})).version, "1.2.3-test");
+      }
       await assert.rejects(client.unary(getRun, { run: "nobody" }), hasCode("not_found"));
-      await assert.rejects(client.unary(TrainerService.method.submitRun, { configJson: "{}" }), (error) => {
-        assert.match((error as { hint?: string }).hint!, /mosaic validate/);
-        return hasCode("invalid_argument", /run_name is missing.*entry_point is missing/s)(error);
-      });
+      await assert.rejects(
+        client.unary(TrainerService.method.submitRun, { configJson: "{}" }),
+        (error) => {
+          assert.match((error as { hint?: string }).hint!, /mosaic validate/);
+          return hasCode("invalid_argument", /run_name is missing.*entry_point is missing/s)(error);
+        },
+      );
       core.failure = new Error("a secret of the daemon");
-      await assert.rejects(client.unary(getRun, { run: executing(core) }), hasCode("internal", /^internal error/));
+      await assert.rejects(
+        client.unary(getRun, { run: executing(core) }),
+        hasCode("internal", /^internal error/),
+      );
       if (transport !== "unix") assert.equal(connections.size, 1);
       const many = await Promise.all(Array.from({ length: 20 }, () => client.unary(getHost, {})));
       assert.equal(many.length, 20);
@@ -34,9 +42,14 @@ for (const transport of TRANSPORTS) {
       const environment = Object.fromEntries(texts);
       const configJson = configOf({ command: ["/bin/true"], environment });
       const answer = await client.unary(Mosaic.method.validateConfig, { configJson });
-      assert.ok(answer.canonicalJson === core.validate(configJson).canonicalJson, "it has come back whole");
+      assert.ok(
+        answer.canonicalJson === core.validate(configJson).canonicalJson,
+        "it has come back whole",
+      );
       assert.ok(answer.canonicalJson.length > 3_000_000);
-      const tooLarge = client.unary(Mosaic.method.validateConfig, { configJson: "x".repeat(70_000_000) });
+      const tooLarge = client.unary(Mosaic.method.validateConfig, {
+        configJson: "x".repeat(70_000_000),
+      });
       await assert.rejects(tooLarge, hasCode("resource_exhausted"));
       assert.equal((await client.unary(getHost, {})).version, "1.2.3-test");
     }));
@@ -46,13 +59,16 @@ for (const transport of TRANSPORTS) {
       const run = executing(core);
       const abort = new AbortController();
       // Nothing is there after so high a number.
-      const next = client.stream(streamEvents, { run, sinceSeq: 1000n, follow: true }, abort.signal).next();
+      const next = client.stream(streamEvents, { run, sinceSeq: 1000n, follow: true }, abort.signal)
+        .next();
       await until(() => calls.length === 1, { what: "the stream to be open" });
       abort.abort();
       assert.deepEqual(await next, { value: undefined, done: true });
       for await (const _ of client.stream(streamEvents, { run, follow: true })) break;
       const cancelled = () =>
-        core.activity.rpcCalls.entries().find(([key]) => key === "mosaic.v1.Mosaic/StreamEvents cancelled")?.[1];
+        core.activity.rpcCalls.entries().find(([key]) =>
+          key === "mosaic.v1.Mosaic/StreamEvents cancelled"
+        )?.[1];
       await until(() => cancelled() === 2, {
         what: "the daemon to see both",
         state: () => core.activity.rpcCalls.entries(),
@@ -104,7 +120,10 @@ Deno.test("client: where connections end without an answer, a call is made twice
   const peer = listening(async (connection) => void await connection.read(new Uint8Array(65_536)));
   const client = new MosaicClient(peer.target, { deadlineMs: 30_000 });
   try {
-    await assert.rejects(client.unary(getHost, {}), hasCode("unavailable", /broke off before it answered/));
+    await assert.rejects(
+      client.unary(getHost, {}),
+      hasCode("unavailable", /broke off before it answered/),
+    );
     assert.equal(peer.accepted, 2);
     await assert.rejects(client.unary(TrainerService.method.submitRun, {}), hasCode("unavailable"));
     assert.equal(peer.accepted, 3);
@@ -138,10 +157,16 @@ Deno.test("client: connections on which nobody answers are closed, however many 
 
 Deno.test("client: what breaks off in mid-answer, and what is no daemon, are told apart", async () => {
   const answers: [string, RegExp][] = [
-    ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", /broke off in the middle of its answer/],
+    [
+      "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab",
+      /broke off in the middle of its answer/,
+    ],
     ["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc", /broke off in the middle of its answer/],
     ["HTTP/1.1 200 OK\r\nn", /broke off before it answered/],
-    ["HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno", /not a daemon's API: HTTP status 404/],
+    [
+      "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno",
+      /not a daemon's API: HTTP status 404/,
+    ],
     ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", /a chunk's size is "zz"/],
     ["SSH-2.0-OpenSSH_9.2\r\n", /does not speak HTTP\/1\.1/],
     ["\0\0\0\x04\0\0\0\0\0\n", /does not speak HTTP\/1\.1/],
@@ -173,7 +198,12 @@ Deno.test("client: a reader that stands still stops the sender; a daemon that go
   message.set([0xfa, 0x3f, length & 0x7f | 0x80, length >> 7 & 0x7f | 0x80, length >> 14], 5);
   let sent = 0;
   const abort = new AbortController();
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {}, signal: abort.signal }, () => {
+  const server = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    onListen: () => {},
+    signal: abort.signal,
+  }, () => {
     const body = new ReadableStream({
       pull(controller) {
         sent += message.length;
@@ -210,7 +240,10 @@ Deno.test("client: TLS that fails says why", async () => {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-client-" });
   const { ca, server, client: own } = certificates(directory);
   const pem = { cert: Deno.readTextFileSync(server.cert), key: Deno.readTextFileSync(server.key) };
-  const https = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {}, ...pem }, () => new Response("no"));
+  const https = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {}, ...pem },
+    () => new Response("no"),
+  );
   const plain = listening(async (connection) => {
     await connection.read(new Uint8Array(65_536));
     await connection.write(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n\r\n"));
@@ -218,8 +251,16 @@ Deno.test("client: TLS that fails says why", async () => {
     await drained(connection);
   });
   const port = (https.addr as Deno.NetAddr).port;
-  const cases: [target: string, options: ConstructorParameters<typeof MosaicClient>[1], said: RegExp][] = [
-    [`127.0.0.1:${port}`, { tls: { ca: own.cert } }, /TLS with the daemon at .* failed: .*certificate/],
+  const cases: [
+    target: string,
+    options: ConstructorParameters<typeof MosaicClient>[1],
+    said: RegExp,
+  ][] = [
+    [
+      `127.0.0.1:${port}`,
+      { tls: { ca: own.cert } },
+      /TLS with the daemon at .* failed: .*certificate/,
+    ],
     [`https://127.0.0.1:${port}`, {}, /TLS with the daemon at .* failed: .*certificate/],
     [
       `127.0.0.1:${port}`,
@@ -229,7 +270,11 @@ Deno.test("client: TLS that fails says why", async () => {
     [plain.target, { tls: { ca } }, /TLS with the daemon at .* failed: /],
     ["127.0.0.1:1", { tls: { ca } }, /no daemon answers/],
     [`127.0.0.1:${port}`, { tls: { ca: "/no/ca.pem" } }, /--tls-ca \/no\/ca\.pem cannot be read/],
-    [`127.0.0.1:${port}`, { tls: { ca, ...own }, serverName: "x" }, /cannot both show a client's certificate/],
+    [
+      `127.0.0.1:${port}`,
+      { tls: { ca, ...own }, serverName: "x" },
+      /cannot both show a client's certificate/,
+    ],
     [`127.0.0.1:${port}`, { tls: { ca, cert: own.cert } }, /needs both/],
   ];
   try {

@@ -33,8 +33,11 @@ export async function withApi(
   const calls: string[] = [];
   const connections = new Set<string>();
   const listener = listenHttp({
-    address: transport === "unix" ? { path: `${directory}/d.sock` } : { hostname: "127.0.0.1", port: 0 },
-    tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 100 }),
+    address: transport === "unix"
+      ? { path: `${directory}/d.sock` }
+      : { hostname: "127.0.0.1", port: 0 },
+    tls: files &&
+      new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 100 }),
     log: core.log,
     handler: (request, { remoteAddr }) => {
       const { pathname } = new URL(request.url);
@@ -44,7 +47,10 @@ export async function withApi(
     },
   });
   const target = transport === "unix" ? `unix:${listener.address}` : listener.address;
-  const client = new MosaicClient(target, { deadlineMs: 30_000, ...(files ? { tls: { ca: files.ca } } : {}) });
+  const client = new MosaicClient(target, {
+    deadlineMs: 30_000,
+    ...(files ? { tls: { ca: files.ca } } : {}),
+  });
   try {
     await work({ core, client, directory, target, calls, connections });
   } finally {

@@ -15,7 +15,11 @@ export const define = controlVerb({
     "Cancels runs: SIGTERM to the worker's process group, SIGKILL after the grace period. Returns at once; a run is CANCELLED and its GPUs are free when all its processes are gone. Cancelling an ended run changes nothing.",
   options: (command, context) => {
     command
-      .option("--grace <seconds>", "time between SIGTERM and SIGKILL (default: the daemon's)", decimal(0))
+      .option(
+        "--grace <seconds>",
+        "time between SIGTERM and SIGKILL (default: the daemon's)",
+        decimal(0),
+      )
       .option("--wait", "wait until the runs have ended, and print how");
     return formerly(command, context, "-w", "--wait");
   },
@@ -29,17 +33,28 @@ export const define = controlVerb({
     130: "--wait was interrupted by Ctrl-C; the runs are still being cancelled",
   },
   request: (link, run, { grace }) =>
-    link.unary(link.methods.cancelRun, { run, ...(grace === undefined ? {} : { graceSeconds: Number(grace) }) }),
+    link.unary(link.methods.cancelRun, {
+      run,
+      ...(grace === undefined ? {} : { graceSeconds: Number(grace) }),
+    }),
   done: (run) =>
-    run.outcome === "" ? "is being cancelled" : `${stateWord(run.state)}${run.reason === "" ? "" : `: ${run.reason}`}`,
+    run.outcome === ""
+      ? "is being cancelled"
+      : `${stateWord(run.state)}${run.reason === "" ? "" : `: ${run.reason}`}`,
   afterwards: async (context, cancelled, flags) => {
     const answers = [...cancelled];
     if (flags["wait"] !== true) return { code: 0, answers };
-    const code = await interruptible(context, "the runs are still being cancelled", async (signal) => {
-      using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
-      for (const [i, run] of cancelled.entries()) answers[i] = await untilEnded(link, run.runId, signal) ?? run;
-      return 0;
-    });
+    const code = await interruptible(
+      context,
+      "the runs are still being cancelled",
+      async (signal) => {
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
+        for (const [i, run] of cancelled.entries()) {
+          answers[i] = await untilEnded(link, run.runId, signal) ?? run;
+        }
+        return 0;
+      },
+    );
     return { code, answers };
   },
 });

@@ -10,5 +10,6 @@ export const define = controlVerb({
   examples: [["mosaic pause @last", "pause the newest run"]],
   exits: { 0: "the runs are being paused", 6: "a run has ended" },
   request: (link, run) => link.unary(link.methods.pauseRun, { run }),
-  done: (run) => run.outcome !== "" || run.state === "PAUSED" ? stateWord(run.state) : "is being paused",
+  done: (run) =>
+    run.outcome !== "" || run.state === "PAUSED" ? stateWord(run.state) : "is being paused",
 });

@@ -4,7 +4,8 @@ import { controlVerb, nextAttempt } from "../../verb/each_run.ts";
 
 export const define = controlVerb({
   states: LIVE_STATES,
-  description: "Stops live runs and restarts them: from a checkpoint, or from their seed. Also restarts ended runs.",
+  description:
+    "Stops live runs and restarts them: from a checkpoint, or from their seed. Also restarts ended runs.",
   options: (command) =>
     command.option(
       "--from <checkpoint>",

@@ -28,6 +28,9 @@ export const define = controlVerb({
   request: (link, run, { from }) =>
     from === undefined
       ? link.unary(link.methods.retryRun, { run })
-      : link.unary(link.methods.resetRun, { run, fromCheckpoint: from === BEGINNING ? "" : String(from) }),
+      : link.unary(link.methods.resetRun, {
+        run,
+        fromCheckpoint: from === BEGINNING ? "" : String(from),
+      }),
   done: nextAttempt,
 });

@@ -19,13 +19,18 @@ export const define = runsVerb({
     "Puts ended runs into the trash. mosaic restore brings them back, for a week (daemon: --keep-deleted); then registry " +
     "entry, telemetry, logs, checkpoints and all other files are removed. Nothing is deleted unless all of the runs can " +
     "be. On a terminal it shows them and asks.",
-  options: (command) => command.option("--forever", "remove them for good and free the space, also from the trash"),
+  options: (command) =>
+    command.option("--forever", "remove them for good and free the space, also from the trash"),
   examples: [
     ["mosaic delete 01K9ZQ", "put one run into the trash"],
     ["mosaic delete -t scratch -s failed", "the failed runs with a tag"],
     ["mosaic prune --older-than 30d --dry-run", "show what a policy would remove for good"],
   ],
-  exits: { 0: "deleted, or nothing was done", 4: "no such run", 6: "a run is still live (mosaic cancel ends it)" },
+  exits: {
+    0: "deleted, or nothing was done",
+    4: "no such run",
+    6: "a run is still live (mosaic cancel ends it)",
+  },
   states: ENDED_STATES,
   trash: (flags) => flags["forever"] === true ? "also" : "never",
   confirm: question,
@@ -46,10 +51,15 @@ export const define = runsVerb({
 });
 
 /** What goes. @throws MosaicError `failed_precondition` for a run that is still live */
-function question(runs: readonly RunJson[], { terminal, now }: Context, flags: Record<string, unknown>): string {
+function question(
+  runs: readonly RunJson[],
+  { terminal, now }: Context,
+  flags: Record<string, unknown>,
+): string {
   const live = runs.filter(({ state }) => !ENDED_STATES.includes(state));
   if (live.length > 0) {
-    const which = live.map(({ run_id, state }) => `${run_id} is ${stateWord(state).toLowerCase()}`).join(", ");
+    const which = live.map(({ run_id, state }) => `${run_id} is ${stateWord(state).toLowerCase()}`)
+      .join(", ");
     throw new MosaicError("failed_precondition", `nothing was deleted: ${which}`, {
       hint: "mosaic cancel ends a run; name only runs that have ended.",
     });

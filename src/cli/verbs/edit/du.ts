@@ -27,7 +27,11 @@ export function define(command: Command, context: Context): void {
       "Shows the disk space that runs use, largest first, and the total per directory. All runs share one telemetry " +
         "database: a run's share of it is an estimate.",
     )
-    .option("-l, --limit <n>", `maximum number of runs (default for a table: ${SHOWN})`, wholeNumber(1));
+    .option(
+      "-l, --limit <n>",
+      `maximum number of runs (default for a table: ${SHOWN})`,
+      wholeNumber(1),
+    );
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
     .addHelpText(
       "after",
@@ -46,7 +50,9 @@ export function define(command: Command, context: Context): void {
       const limit = flags["limit"] as number | undefined;
       switch (flags["output"]) {
         case "json":
-          context.out.write(`${JSON.stringify({ ...usage, runs: usage.runs.slice(0, limit) }, null, 2)}\n`);
+          context.out.write(
+            `${JSON.stringify({ ...usage, runs: usage.runs.slice(0, limit) }, null, 2)}\n`,
+          );
           break;
         case "csv":
           context.out.write(
@@ -68,7 +74,9 @@ async function usageOf(link: Link): Promise<UsageJson> {
   for (const deleted of [false, true]) {
     for (const run of await fetchRuns(link, { deleted })) known.set(run.run_id, run);
   }
-  const runs = [...new Set([...Object.keys(found.runs), ...Object.keys(found.telemetry)])].map((run_id) => ({
+  const runs = [...new Set([...Object.keys(found.runs), ...Object.keys(found.telemetry)])].map((
+    run_id,
+  ) => ({
     run_id,
     name: known.get(run_id)?.name ?? null,
     state: known.get(run_id)?.state ?? null,
@@ -84,13 +92,19 @@ async function usageOf(link: Link): Promise<UsageJson> {
   };
   const telemetry_bytes = Number(found.telemetryBytes);
   const registry_bytes = Number(found.registryBytes);
-  const total_bytes = Object.values(directories).reduce((a, b) => a + b, telemetry_bytes + registry_bytes);
+  const total_bytes = Object.values(directories).reduce(
+    (a, b) => a + b,
+    telemetry_bytes + registry_bytes,
+  );
   return {
     runs: runs.sort((a, b) => b.bytes - a.bytes || (a.run_id < b.run_id ? 1 : -1)),
     directories,
     telemetry_bytes,
     registry_bytes,
-    trash_bytes: runs.reduce((sum, { bytes, deleted_at }) => deleted_at === null ? sum : sum + bytes, 0),
+    trash_bytes: runs.reduce(
+      (sum, { bytes, deleted_at }) => deleted_at === null ? sum : sum + bytes,
+      0,
+    ),
     total_bytes,
   };
 }
@@ -115,13 +129,20 @@ function usageText(usage: UsageJson, { limit, color }: { limit: number; color: b
     ["telemetry", usage.telemetry_bytes],
     ["registry", usage.registry_bytes],
     ["all", usage.total_bytes],
-    ...usage.trash_bytes === 0 ? [] : [["of it in the trash", usage.trash_bytes] satisfies [string, number]],
+    ...usage.trash_bytes === 0
+      ? []
+      : [["of it in the trash", usage.trash_bytes] satisfies [string, number]],
   ];
   const totals = table<[string, number]>(
-    [{ name: "size", align: "right", text: ([, n]) => bytes(n) }, { name: "what", text: ([name]) => name }],
+    [{ name: "size", align: "right", text: ([, n]) => bytes(n) }, {
+      name: "what",
+      text: ([name]) => name,
+    }],
     parts,
     { width: undefined, color, heading: false },
   );
-  const list = shown.length === 0 ? "Nothing of runs.\n" : table(columns, shown, { width: undefined, color });
+  const list = shown.length === 0
+    ? "Nothing of runs.\n"
+    : table(columns, shown, { width: undefined, color });
   return `${list}${more > 0 ? `and ${more} smaller ones (--limit)\n` : ""}\n${totals}`;
 }

@@ -12,11 +12,17 @@ export const define = editVerb({
       .option("-n, --name <name>", "the new name, 1 to 120 characters")
       .option("-t, --tag <tag>", "add this tag (repeatable)", repeated)
       .option("--remove-tag <tag>", "remove this tag (repeatable)", repeated)
-      .option("--note <text>", 'the notes, instead of those it has; "-" reads standard input, "" removes them'),
+      .option(
+        "--note <text>",
+        'the notes, instead of those it has; "-" reads standard input, "" removes them',
+      ),
   examples: [
     ["mosaic edit @last --name ppo-baseline", "name the newest run ppo-baseline"],
     ["mosaic edit @last -t baseline --remove-tag draft", "add one tag, remove another"],
-    ["mosaic edit @last --note 'diverges after 1M steps, see #12'", "write notes; mosaic show prints them"],
+    [
+      "mosaic edit @last --note 'diverges after 1M steps, see #12'",
+      "write notes; mosaic show prints them",
+    ],
     ["cat notes.md | mosaic edit @last --note -", "write the content of a file"],
   ],
   async edit(_words, { name, tag, removeTag, note }, context) {
@@ -34,6 +40,10 @@ export const define = editVerb({
     };
   },
   done: ({ name, tags, notes }) =>
-    [`is named ${name}`, tags.length === 0 ? "" : `tags ${tags.join(", ")}`, notes === "" ? "" : "has notes"]
+    [
+      `is named ${name}`,
+      tags.length === 0 ? "" : `tags ${tags.join(", ")}`,
+      notes === "" ? "" : "has notes",
+    ]
       .filter((text) => text !== "").join("; "),
 });

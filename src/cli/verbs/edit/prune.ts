@@ -44,7 +44,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .option("--trash", "empty the trash; with --older-than only of what was deleted so long ago")
     .option("--keep-last <n>", "always keep the newest n ended runs", wholeNumber())
-    .option("--older-than <duration>", "delete runs that ended more than this long ago, such as 30d", ageValue)
+    .option(
+      "--older-than <duration>",
+      "delete runs that ended more than this long ago, such as 30d",
+      ageValue,
+    )
     .option(
       "--max-size <size>",
       "delete the oldest runs until all runs use no more disk space than this, such as 200G",
@@ -69,7 +73,10 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (flags: Record<string, unknown>) => {
       const trash = flags["trash"] === true;
       if (trash && (flags["keepLast"] !== undefined || flags["maxSize"] !== undefined)) {
-        throw new MosaicError("invalid_argument", "--trash goes with --older-than, --tag and --name only");
+        throw new MosaicError(
+          "invalid_argument",
+          "--trash goes with --older-than, --tag and --name only",
+        );
       }
       const policy: RetentionPolicy = trash ? { keepDeletedMs: Number(flags["olderThan"] ?? 0) } : {
         ...(flags["keepLast"] === undefined ? {} : { keepLast: Number(flags["keepLast"]) }),
@@ -86,7 +93,11 @@ export function define(command: Command, context: Context, result: { code: numbe
         );
       }
       using link = await Link.open(context, connectionFlags(flags));
-      const chosen = chooseRunsToPrune(await candidates(link, flags, context), policy, context.now());
+      const chosen = chooseRunsToPrune(
+        await candidates(link, flags, context),
+        policy,
+        context.now(),
+      );
       const dryRun = flags["dryRun"] === true;
       let freed = 0;
       const done: Chosen<Candidate>[] = [];
@@ -112,7 +123,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-async function candidates(link: Link, flags: Record<string, unknown>, context: Context): Promise<Candidate[]> {
+async function candidates(
+  link: Link,
+  flags: Record<string, unknown>,
+  context: Context,
+): Promise<Candidate[]> {
   const bySize = flags["maxSize"] !== undefined;
   const wanted: RunsWanted = {
     // Live runs are never chosen, but their size counts towards --max-size.
@@ -145,12 +160,18 @@ async function sizesToShow(link: Link, context: Context): Promise<Map<string, nu
     return bytesByRun(await diskUsageSoon(link));
   } catch (error) {
     if (!(error instanceof MosaicError)) throw error;
-    context.err.write(`mosaic: cannot get the sizes of runs, not shown: ${escapeControl(messageOf(error))}\n`);
+    context.err.write(
+      `mosaic: cannot get the sizes of runs, not shown: ${escapeControl(messageOf(error))}\n`,
+    );
     return undefined;
   }
 }
 
-function pruneJson(done: readonly Chosen<Candidate>[], dryRun: boolean, freed: number): z.infer<typeof Pruning> {
+function pruneJson(
+  done: readonly Chosen<Candidate>[],
+  dryRun: boolean,
+  freed: number,
+): z.infer<typeof Pruning> {
   return {
     dry_run: dryRun,
     freed_bytes: freed,
@@ -164,16 +185,29 @@ function pruneJson(done: readonly Chosen<Candidate>[], dryRun: boolean, freed: n
   };
 }
 
-function pruneText(done: Chosen<Candidate>[], dryRun: boolean, freed: number, context: Context): string {
+function pruneText(
+  done: Chosen<Candidate>[],
+  dryRun: boolean,
+  freed: number,
+  context: Context,
+): string {
   if (done.length === 0) return "Nothing to delete.\n";
   const { terminal } = context;
   const rows = table<Chosen<Candidate>>(
     [
       { name: "run", text: ({ run }) => run.runId },
       { name: "name", shrinkTo: 8, text: ({ run }) => run.name },
-      { name: "state", text: ({ run }) => stateWord(run.state), style: ({ run }) => stateStyle(run.state) },
+      {
+        name: "state",
+        text: ({ run }) => stateWord(run.state),
+        style: ({ run }) => stateStyle(run.state),
+      },
       { name: "ended", align: "right", text: ({ run }) => ago(run.finishedAt, context.now()) },
-      { name: "size", align: "right", text: ({ run }) => run.size === null ? "?" : bytes(run.size) },
+      {
+        name: "size",
+        align: "right",
+        text: ({ run }) => run.size === null ? "?" : bytes(run.size),
+      },
       { name: "because of", text: ({ because }) => because },
     ],
     done,

@@ -36,11 +36,17 @@ export function define(
         "the names of parameters and metrics.",
     )
     .addArgument(
-      oneOf(new Argument("<shell>", "shell; runs, columns: print the candidates for these (used by the scripts)"), [
-        ...SHELLS,
-        "runs",
-        "columns",
-      ]),
+      oneOf(
+        new Argument(
+          "<shell>",
+          "shell; runs, columns: print the candidates for these (used by the scripts)",
+        ),
+        [
+          ...SHELLS,
+          "runs",
+          "columns",
+        ],
+      ),
     )
     .argument("[word]", "for runs: what is typed so far, of any of all runs");
   connectionOptions(command)
@@ -54,41 +60,61 @@ export function define(
         ],
       }),
     )
-    .action(async (shell: Shell | "runs" | "columns", word: string | undefined, flags: Record<string, unknown>) => {
-      if (shell === "runs") {
-        using link = await Link.open(context, connectionFlags(flags));
-        context.out.write(
-          runCandidates(await runsLike(link, word ?? "")).map((candidate) => `${candidate}\n`).join(""),
-        );
-        return;
-      }
-      if (shell === "columns") {
-        using link = await Link.open(context, connectionFlags(flags));
-        const names = await link.unary(link.methods.listColumns, {});
-        const columns = listColumns({ now: 0, shortId: (id) => id }).map(({ name }) => name);
-        context.out.write(columnCandidates(columns, names).map((candidate) => `${candidate}\n`).join(""));
-        return;
-      }
-      context.out.write(completionScript(shell, await describeVerbs(context, verbs)));
-    });
+    .action(
+      async (
+        shell: Shell | "runs" | "columns",
+        word: string | undefined,
+        flags: Record<string, unknown>,
+      ) => {
+        if (shell === "runs") {
+          using link = await Link.open(context, connectionFlags(flags));
+          context.out.write(
+            runCandidates(await runsLike(link, word ?? "")).map((candidate) => `${candidate}\n`)
+              .join(""),
+          );
+          return;
+        }
+        if (shell === "columns") {
+          using link = await Link.open(context, connectionFlags(flags));
+          const names = await link.unary(link.methods.listColumns, {});
+          const columns = listColumns({
+            now: 0,
+            shortId: (id) => id,
+          }).map(({ name }) => name);
+          context.out.write(
+            columnCandidates(columns, names).map((candidate) => `${candidate}\n`).join(""),
+          );
+          return;
+        }
+        context.out.write(completionScript(shell, await describeVerbs(context, verbs)));
+      },
+    );
 }
 
 /** The newest runs whose name or id may begin with the word, however old they are. */
 async function runsLike(link: Link, word: string): Promise<{ runId: string; name: string }[]> {
   // A shell's quoting: it compares the candidates itself.
-  if (!/^[\w.:/@-]+$/.test(word)) return (await link.unary(link.methods.listRuns, { limit: RUNS_OFFERED })).runs;
+  if (!/^[\w.:/@-]+$/.test(word)) {
+    return (await link.unary(link.methods.listRuns, { limit: RUNS_OFFERED })).runs;
+  }
   const isId = /^[0-9A-Z]+$/i.test(word);
   const [named, byId] = await Promise.all([
     link.unary(link.methods.listRuns, { limit: RUNS_OFFERED, nameContains: word }),
     isId
-      ? link.unary(link.methods.listRuns, { limit: RUNS_OFFERED, where: `run_id like "${word.toUpperCase()}%"` })
+      ? link.unary(link.methods.listRuns, {
+        limit: RUNS_OFFERED,
+        where: `run_id like "${word.toUpperCase()}%"`,
+      })
       : undefined,
   ]);
   return [...named.runs, ...byId?.runs ?? []];
 }
 
 /** Names, summaries and options of all verbs. */
-export async function describeVerbs(context: Context, verbs: readonly Verb[]): Promise<CompletedVerb[]> {
+export async function describeVerbs(
+  context: Context,
+  verbs: readonly Verb[],
+): Promise<CompletedVerb[]> {
   const described: CompletedVerb[] = [];
   // Older words work, and are not offered.
   for (const verb of verbs.filter(({ now }) => now === undefined)) {

@@ -54,12 +54,18 @@ async function contents(): Promise<string> {
 async function found(context: Context, words: string): Promise<void> {
   const sections = search((await manualPages()).flatMap(sectionsOf), words);
   if (sections.length === 0) {
-    throw new MosaicError("not_found", `the manual has no section with all of these words: ${words}`, {
-      hint: 'Try fewer words; "mosaic docs" lists the pages.',
-    });
+    throw new MosaicError(
+      "not_found",
+      `the manual has no section with all of these words: ${words}`,
+      {
+        hint: 'Try fewer words; "mosaic docs" lists the pages.',
+      },
+    );
   }
   for (const section of sections) {
-    const heading = section.heading === "" ? section.title : `${section.title} › ${section.heading}`;
+    const heading = section.heading === ""
+      ? section.title
+      : `${section.title} › ${section.heading}`;
     context.out.write(`${section.page}  ${heading}\n    ${excerpt(section, words)}\n`);
   }
 }

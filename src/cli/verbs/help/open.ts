@@ -23,7 +23,10 @@ export function define(command: Command, context: Context): void {
           ["mosaic open @last", "the page of the newest run"],
           ['xdg-open "$(mosaic open @last)"', "show it in the browser"],
         ],
-        exits: { 4: "no such run", 6: "the daemon serves no page: it was started with --http none" },
+        exits: {
+          4: "no such run",
+          6: "the daemon serves no page: it was started with --http none",
+        },
       }),
     )
     .action(async (run: string | undefined, flags: Record<string, unknown>) => {
@@ -33,7 +36,8 @@ export function define(command: Command, context: Context): void {
         link.unary(link.methods.getHost, {}),
         run === undefined ? undefined : link.unary(link.methods.getRun, { run }),
       ]);
-      const target = connection.target || (connection.stateDir ? undefined : context.env("MOSAIC_TARGET"));
+      const target = connection.target ||
+        (connection.stateDir ? undefined : context.env("MOSAIC_TARGET"));
       const tls = ["MOSAIC_TLS_CA", "MOSAIC_TLS_CERT"].some((name) => context.env(name));
       const address = pageAddress({ http, https, target, tls });
       if (address === undefined) {
@@ -41,6 +45,8 @@ export function define(command: Command, context: Context): void {
           hint: "It was started with --http none; start it again with --http HOST:PORT.",
         });
       }
-      context.out.write(`${address}${found === undefined ? "" : `runs/${encodeURIComponent(found.runId)}`}\n`);
+      context.out.write(
+        `${address}${found === undefined ? "" : `runs/${encodeURIComponent(found.runId)}`}\n`,
+      );
     });
 }

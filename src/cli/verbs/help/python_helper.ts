@@ -12,7 +12,9 @@ export function define(command: Command, context: Context): void {
     )
     .addHelpText(
       "after",
-      manual({ examples: [["mosaic python-helper > mosaic.py", "beside the program that imports it"]] }),
+      manual({
+        examples: [["mosaic python-helper > mosaic.py", "beside the program that imports it"]],
+      }),
     )
     .action(() => context.out.write(PYTHON_HELPER));
 }

@@ -6,7 +6,9 @@ import { SKILL } from "../../text/skill_text.ts";
 
 export function define(command: Command, context: Context): void {
   command
-    .description("Prints a skill file in Markdown, which teaches an agent to use this command line.")
+    .description(
+      "Prints a skill file in Markdown, which teaches an agent to use this command line.",
+    )
     .addHelpText(
       "after",
       manual({

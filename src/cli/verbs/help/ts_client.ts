@@ -25,5 +25,7 @@ export function define(command: Command, context: Context): void {
         ],
       }),
     )
-    .action((flags: { js?: boolean }) => context.out.write(flags.js === true ? JS_CLIENT : TS_CLIENT));
+    .action((flags: { js?: boolean }) =>
+      context.out.write(flags.js === true ? JS_CLIENT : TS_CLIENT)
+    );
 }

@@ -19,7 +19,10 @@ export function define(command: Command, caller: Context, result: { code: number
     )
     .argument("<dir>", "directory of the backup; created if there is none")
     .option("--state-dir <dir>", "state directory (default: as for the daemon)")
-    .option("--secrets", "copy tokens and the webhooks' key, too; every program of this user can read them there");
+    .option(
+      "--secrets",
+      "copy tokens and the webhooks' key, too; every program of this user can read them there",
+    );
   outputOption(command, ["table", "json"])
     .addHelpText(
       "after",
@@ -37,24 +40,34 @@ export function define(command: Command, caller: Context, result: { code: number
         },
       }),
     )
-    .action(async (directory: string, options: { stateDir?: string; secrets?: true; output: string }) => {
-      using progress = new Progress(caller);
-      const { context } = progress;
-      const { backUp } = await import("../../../state/archive/backup.ts");
-      const stateDir = resolveStateDir(options.stateDir, context.env);
-      const done = await backUp(stateDir, resolveStateDir(directory, context.env), {
-        secrets: options.secrets === true,
-        onProgress: progress.report,
-      });
-      for (const what of done.left_out) context.err.write(`mosaic: not copied: ${escapeControl(what)}\n`);
-      if (done.left_out.length > 0) result.code = 1;
-      if (options.output === "json") return context.out.write(`${JSON.stringify(done, null, 2)}\n`);
-      context.out.write(
-        `${escapeControl(done.directory)}: ${count(done.runs)} runs (${count(done.live_runs)} live), ` +
-          `${count(done.files)} files (${count(done.copied_files)} copied, ${bytes(done.copied_bytes)}), ` +
-          `databases ${bytes(done.database_bytes)}; all read back${
-            done.secrets ? "" : "; without tokens and keys (--secrets)"
-          }\n`,
-      );
-    });
+    .action(
+      async (directory: string, options: { stateDir?: string; secrets?: true; output: string }) => {
+        using progress = new Progress(caller);
+        const { context } = progress;
+        const { backUp } = await import("../../../state/archive/backup.ts");
+        const stateDir = resolveStateDir(options.stateDir, context.env);
+        const done = await backUp(stateDir, resolveStateDir(directory, context.env), {
+          secrets: options.secrets === true,
+          onProgress: progress.report,
+        });
+        for (const what of done.left_out) {
+          context.err.write(`mosaic: not copied: ${escapeControl(what)}\n`);
+        }
+        if (done.left_out.length > 0) result.code = 1;
+        if (options.output === "json") {
+          return context.out.write(`${JSON.stringify(done, null, 2)}\n`);
+        }
+        context.out.write(
+          `${escapeControl(done.directory)}: ${count(done.runs)} runs (${
+            count(done.live_runs)
+          } live), ` +
+            `${count(done.files)} files (${count(done.copied_files)} copied, ${
+              bytes(done.copied_bytes)
+            }), ` +
+            `databases ${bytes(done.database_bytes)}; all read back${
+              done.secrets ? "" : "; without tokens and keys (--secrets)"
+            }\n`,
+        );
+      },
+    );
 }

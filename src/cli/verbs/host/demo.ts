@@ -14,7 +14,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .option("--keep", "keep the daemon running and print how to stop it")
     .option("--steps <n>", `steps per run (default: ${DEMO_DEFAULTS.steps})`, wholeNumber(1))
-    .option("--step-delay-ms <ms>", `minimum time per step (default: ${DEMO_DEFAULTS.stepDelayMs})`, decimal(0))
+    .option(
+      "--step-delay-ms <ms>",
+      `minimum time per step (default: ${DEMO_DEFAULTS.stepDelayMs})`,
+      decimal(0),
+    )
     .option("--state-dir <dir>", "state directory (default: a temporary one)")
     .addHelpText(
       "after",
@@ -23,17 +27,25 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic demo", "run the demo"],
           ["mosaic demo --keep", "then explore it: status page, mosaic list, mosaic plot …"],
         ],
-        exits: { 0: "both runs succeeded", 1: "something failed", 130: "interrupted; nothing is left running" },
+        exits: {
+          0: "both runs succeeded",
+          1: "something failed",
+          130: "interrupted; nothing is left running",
+        },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
       const { runDemo } = await import("../../demo/demo.ts");
-      result.code = await interruptible(context, "the demo is taken down", (signal) =>
-        runDemo(context, {
-          keep: flags["keep"] === true,
-          steps: Number(flags["steps"] ?? DEMO_DEFAULTS.steps),
-          stepDelayMs: Number(flags["stepDelayMs"] ?? DEMO_DEFAULTS.stepDelayMs),
-          stateDir: flags["stateDir"] as string | undefined,
-        }, signal));
+      result.code = await interruptible(
+        context,
+        "the demo is taken down",
+        (signal) =>
+          runDemo(context, {
+            keep: flags["keep"] === true,
+            steps: Number(flags["steps"] ?? DEMO_DEFAULTS.steps),
+            stepDelayMs: Number(flags["stepDelayMs"] ?? DEMO_DEFAULTS.stepDelayMs),
+            stateDir: flags["stateDir"] as string | undefined,
+          }, signal),
+      );
     });
 }

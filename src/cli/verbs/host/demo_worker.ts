@@ -16,15 +16,30 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .option("--episodes <n>", `number of episodes (default: ${DEFAULTS.episodes})`)
     .option("--max-steps <n>", "maximum total steps (default: no limit)")
-    .option("--population <n>", `episodes per generation, each with another policy (default: ${DEFAULTS.population})`)
-    .option("--elite <x>", `fraction of a generation to which the next is fitted (default: ${DEFAULTS.elite})`)
+    .option(
+      "--population <n>",
+      `episodes per generation, each with another policy (default: ${DEFAULTS.population})`,
+    )
+    .option(
+      "--elite <x>",
+      `fraction of a generation to which the next is fitted (default: ${DEFAULTS.elite})`,
+    )
     .option("--seed <n>", `random seed (default: ${DEFAULTS.seed})`)
     .option("--step-delay-ms <ms>", "minimum time per step, may be fractional (default: no delay)")
-    .option("--checkpoint-every <n>", `episodes between checkpoints (default: ${DEFAULTS.checkpointEvery})`)
-    .option("--metrics-every <n>", `generations between metrics, 0: no metrics (default: ${DEFAULTS.metricsEvery})`)
+    .option(
+      "--checkpoint-every <n>",
+      `episodes between checkpoints (default: ${DEFAULTS.checkpointEvery})`,
+    )
+    .option(
+      "--metrics-every <n>",
+      `generations between metrics, 0: no metrics (default: ${DEFAULTS.metricsEvery})`,
+    )
     .option("--no-steps", "do not print steps")
     .option("--control", `accept {"control":"pause"} and {"control":"resume"} on standard input`)
-    .option("--config <file>", "JSON file with options, as the daemon writes it (keys such as max_steps)")
+    .option(
+      "--config <file>",
+      "JSON file with options, as the daemon writes it (keys such as max_steps)",
+    )
     .option("--worker-id <id>", "ignored")
     .option("--grpc", "ignored: this worker reports on standard output")
     .option("--grpc-target <target>", "ignored")
@@ -52,7 +67,8 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
-      // Commander gives `steps: true` when --no-steps is absent; only its absence may let the file decide.
+      // Commander gives `steps: true` when --no-steps is absent; only its absence may let the file
+      // decide.
       const given = { ...flags, steps: flags["steps"] === false ? false : undefined };
       const file = typeof flags["config"] === "string" ? readConfig(flags["config"]) : {};
       const options = demoWorkerOptions(given, file);

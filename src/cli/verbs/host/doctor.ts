@@ -18,14 +18,19 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .option("--state-dir <dir>", "state directory (default: as for the daemon)")
     .option("--repair", "repair what can be repaired, then check again")
-    .addOption(oneOf(new Option("-o, --output <format>", "output format"), ["text", "json"]).default("text"))
+    .addOption(
+      oneOf(new Option("-o, --output <format>", "output format"), ["text", "json"]).default("text"),
+    )
     .addHelpText(
       "after",
       manual({
         examples: [
           ["mosaic doctor", "list problems, and what --repair would do about them"],
           ["mosaic doctor --repair", "repair it"],
-          ["mosaic doctor -o json | jq '.findings[] | select(.severity == \"error\")'", "errors only"],
+          [
+            "mosaic doctor -o json | jq '.findings[] | select(.severity == \"error\")'",
+            "errors only",
+          ],
         ],
         exits: {
           0: "no problems (notes do not count)",
@@ -42,7 +47,11 @@ export function define(command: Command, context: Context, result: { code: numbe
         ? repair(stateDir)
         : { repaired: [], remaining: examine(stateDir) };
       if (options.output === "json") {
-        const json: z.infer<typeof Examination> = { state_dir: stateDir, repaired, findings: remaining };
+        const json: z.infer<typeof Examination> = {
+          state_dir: stateDir,
+          repaired,
+          findings: remaining,
+        };
         context.out.write(`${JSON.stringify(json)}\n`);
       } else {
         for (const { finding, done, outcome } of repaired) {
@@ -56,20 +65,25 @@ export function define(command: Command, context: Context, result: { code: numbe
         }
         context.err.write(`${summary(stateDir, remaining)}\n`);
       }
-      const wrong = remaining.some((finding) => finding.severity !== "note") || repaired.some(({ done }) => !done);
+      const wrong = remaining.some((finding) => finding.severity !== "note") ||
+        repaired.some(({ done }) => !done);
       result.code = wrong ? EXIT.failed : EXIT.ok;
     });
 }
 
 function asText(finding: Finding, afterRepair: boolean): string {
-  const remedy = finding.remedy === "" || afterRepair ? "" : `    --repair would ${finding.remedy}\n`;
+  const remedy = finding.remedy === "" || afterRepair
+    ? ""
+    : `    --repair would ${finding.remedy}\n`;
   return `${finding.severity.padEnd(8)}${finding.path}\n    ${finding.message}\n${remedy}`;
 }
 
 function summary(stateDir: string, findings: readonly Finding[]): string {
   if (findings.length === 0) return `${stateDir}: no problems`;
   const counted = (["error", "warning", "note"] as const)
-    .map((severity) => [severity, findings.filter((finding) => finding.severity === severity).length] as const)
+    .map((severity) =>
+      [severity, findings.filter((finding) => finding.severity === severity).length] as const
+    )
     .filter(([, n]) => n > 0)
     .map(([severity, n]) => `${n} ${severity}${n === 1 ? "" : "s"}`);
   return `${stateDir}: ${counted.join(", ")}`;

@@ -31,7 +31,11 @@ export function define(command: Command, context: Context): void {
       using link = await Link.open(context, connection);
       const { pid } = await link.unary(link.methods.getHost, {});
       await link.unary(link.methods.shutdown, {});
-      for (const deadline = performance.now() + END_MS; await answers(context, connection); await sleep(POLL_MS)) {
+      for (
+        const deadline = performance.now() + END_MS;
+        await answers(context, connection);
+        await sleep(POLL_MS)
+      ) {
         if (performance.now() < deadline) continue;
         throw new MosaicError("deadline_exceeded", `the daemon (pid ${pid}) still answers`, {
           hint: "A service manager may have started it again; else see its log.",
@@ -41,7 +45,10 @@ export function define(command: Command, context: Context): void {
     });
 }
 
-async function answers(context: Context, flags: ReturnType<typeof connectionFlags>): Promise<boolean> {
+async function answers(
+  context: Context,
+  flags: ReturnType<typeof connectionFlags>,
+): Promise<boolean> {
   try {
     using link = await Link.open(context, flags);
     await link.unary(link.methods.getHost, {});

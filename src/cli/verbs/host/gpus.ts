@@ -32,28 +32,39 @@ export function define(command: Command, context: Context): void {
     )
     .action(async (flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
-      const { gpus, gpu_problem } = hostJsonOf(await link.unary(link.methods.getHost, { freshGpus: true }));
+      const { gpus, gpu_problem } = hostJsonOf(
+        await link.unary(link.methods.getHost, { freshGpus: true }),
+      );
       if (gpu_problem !== "") context.err.write(`mosaic: ${escapeControl(gpu_problem)}\n`);
       if (flags["output"] === "json") {
         context.out.write(`${JSON.stringify(gpus, null, 2)}\n`);
         return;
       }
       const { color, width } = context.terminal;
-      context.out.write(gpus.length === 0 ? "The daemon has no GPU slots.\n" : gpuTable(gpus, { color, width }));
+      context.out.write(
+        gpus.length === 0 ? "The daemon has no GPU slots.\n" : gpuTable(gpus, { color, width }),
+      );
     });
 }
 
 const size = (mb: number) => bytes(mb * (1 << 20));
-const figure = (value: number | null, unit: string) => value === null ? "" : `${Math.round(value)}${unit}`;
+const figure = (value: number | null, unit: string) =>
+  value === null ? "" : `${Math.round(value)}${unit}`;
 
-export function gpuTable(gpus: readonly GpuJson[], options: { color: boolean; width: number | undefined }): string {
+export function gpuTable(
+  gpus: readonly GpuJson[],
+  options: { color: boolean; width: number | undefined },
+): string {
   const ids = shortIds(
-    gpus.flatMap(({ run_id, shares }) => [...run_id === null ? [] : [run_id], ...shares.map((its) => its.run_id)]),
+    gpus.flatMap((
+      { run_id, shares },
+    ) => [...run_id === null ? [] : [run_id], ...shares.map((its) => its.run_id)]),
   );
   const holders = ({ run_id, shares }: GpuJson) =>
     run_id !== null
       ? ids.get(run_id)!
-      : shares.map((share) => `${ids.get(share.run_id)!} (${gpuShareText(share)})`).join("; ") || "free";
+      : shares.map((share) => `${ids.get(share.run_id)!} (${gpuShareText(share)})`).join("; ") ||
+        "free";
   const columns: Column<GpuJson>[] = [
     { name: "slot", align: "right", text: ({ slot }) => String(slot) },
     { name: "gpu", shrinkTo: 10, text: ({ name, uuid }) => name || uuid },
@@ -61,7 +72,10 @@ export function gpuTable(gpus: readonly GpuJson[], options: { color: boolean; wi
       name: "memory",
       align: "right",
       text: ({ used_mb, memory_mb }) =>
-        [used_mb, memory_mb].map((mb) => mb === null ? "?" : size(mb)).join(" of ").replace(/^\? of \?$/, ""),
+        [used_mb, memory_mb].map((mb) => mb === null ? "?" : size(mb)).join(" of ").replace(
+          /^\? of \?$/,
+          "",
+        ),
     },
     { name: "use", align: "right", text: ({ percent }) => figure(percent, "%") },
     { name: "power", align: "right", text: ({ watts }) => figure(watts, " W") },

@@ -58,8 +58,8 @@ export function define(command: Command, context: Context): void {
 }
 
 /**
- * Finds the daemon anew for each call: a client's session lasts longer than daemons, and where there is none, the answer of a
- * tool says so.
+ * Finds the daemon anew for each call: a client's session lasts longer than daemons, and where
+ * there is none, the answer of a tool says so.
  */
 function anyDaemon(context: Context, flags: ConnectionFlags): ToolApi {
   return {

@@ -9,7 +9,9 @@ import { table } from "../../text/table.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
-    .description("Sends a test message to those whom the daemon tells of runs (mosaic daemon --notify FILE).")
+    .description(
+      "Sends a test message to those whom the daemon tells of runs (mosaic daemon --notify FILE).",
+    )
     .addArgument(oneOf(new Argument("<what>", "action"), ["test"] as const))
     .argument("[receiver]", "name of the receiver (default: all)");
   connectionOptions(outputOption(command, ["table", "json"]))
@@ -26,7 +28,10 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (_what: string, receiver: string | undefined, flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
       const { results } = await link.unary(link.methods.testMessages, { receiver: receiver ?? "" });
-      const rows = results.map(({ receiver, error }) => ({ receiver, error: error === "" ? null : error }));
+      const rows = results.map(({ receiver, error }) => ({
+        receiver,
+        error: error === "" ? null : error,
+      }));
       context.out.write(
         flags["output"] === "json" ? `${JSON.stringify(rows, null, 2)}\n` : table(
           [{ name: "receiver", text: (row) => row.receiver }, {

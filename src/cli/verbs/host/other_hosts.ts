@@ -22,14 +22,19 @@ interface Flags {
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
-    .description("Adds, lists and removes hosts on which --host NAME runs commands, by your own ssh.")
+    .description(
+      "Adds, lists and removes hosts on which --host NAME runs commands, by your own ssh.",
+    )
     .addArgument(oneOf(new Argument("<what>", "action"), ACTIONS))
     .argument("[name]", "what the host is called here")
     .option(
       "--ssh <destination>",
       "what ssh connects to: HOST, USER@HOST or a name of your ssh configuration (default: the name)",
     )
-    .option("-y, --yes", "ask nothing: put the executable there and start a daemon if there is none");
+    .option(
+      "-y, --yes",
+      "ask nothing: put the executable there and start a daemon if there is none",
+    );
   outputOption(command, ["table", "json"])
     .addHelpText(
       "after",
@@ -40,9 +45,15 @@ export function define(command: Command, context: Context, result: { code: numbe
           "Every verb takes --host NAME: the command runs on that host. run and sweep take the code along: the commit, and " +
           "what differs from it. Files that a command names are files of that host.",
         examples: [
-          ["mosaic host add gpu1", "note the host; put mosaic there and start a daemon, after asking"],
+          [
+            "mosaic host add gpu1",
+            "note the host; put mosaic there and start a daemon, after asking",
+          ],
           ["mosaic host add lab --ssh ada@gpu2.lab.example", "under a name of your own"],
-          ["mosaic run --host gpu1 --gpus 1 -- python train.py", "train there with the code from here"],
+          [
+            "mosaic run --host gpu1 --gpus 1 -- python train.py",
+            "train there with the code from here",
+          ],
           ["mosaic logs --host gpu1 -f @last", "any other verb, there"],
           ["mosaic open --host gpu1", "the page of that host, here"],
           ["mosaic list --all-hosts", "the runs of this host and all others"],
@@ -66,7 +77,11 @@ export function define(command: Command, context: Context, result: { code: numbe
 }
 
 /** Notes the host after all else has worked. */
-async function add(context: Context, wanted: Pick<Host, "name" | "ssh">, yes: boolean): Promise<number> {
+async function add(
+  context: Context,
+  wanted: Pick<Host, "name" | "ssh">,
+  yes: boolean,
+): Promise<number> {
   requireHost(wanted);
   // The directory of the list is where ssh keeps its connection.
   writeHosts(readHosts(context.env), context.env);
@@ -77,9 +92,13 @@ async function add(context: Context, wanted: Pick<Host, "name" | "ssh">, yes: bo
     const have = found === "" ? "has no mosaic" : `has ${escapeControl(version || found)}`;
     const copy = `put this one (${VERSION}) at ~/.local/bin/mosaic there`;
     if (!yes && !await confirmed(context, `Host ${wanted.name} ${have}. Shall I ${copy}? [Y/n] `)) {
-      throw new MosaicError("failed_precondition", `host ${wanted.name} ${have}, and this is ${VERSION}`, {
-        hint: `"mosaic host add --yes ${wanted.name}" would ${copy}.`,
-      });
+      throw new MosaicError(
+        "failed_precondition",
+        `host ${wanted.name} ${have}, and this is ${VERSION}`,
+        {
+          hint: `"mosaic host add --yes ${wanted.name}" would ${copy}.`,
+        },
+      );
     }
     mosaic = await copyExecutable(context, wanted, system);
   }
@@ -167,7 +186,10 @@ async function stateOf(context: Context, host: Host): Promise<{ version: string;
       `${remoteLine([host.mosaic])} --version && ${remoteLine([host.mosaic, "status"])} >/dev/null`,
     );
     const version = stdout.split("\n")[0]!.replace(/^mosaic /, "");
-    return { version, state: code === 0 ? "ready" : stderr.trim().split("\n")[0]!.replace(/^mosaic: /, "") };
+    return {
+      version,
+      state: code === 0 ? "ready" : stderr.trim().split("\n")[0]!.replace(/^mosaic: /, ""),
+    };
   } catch (error) {
     if (error instanceof MosaicError) return { version: "", state: error.message };
     throw error;

@@ -16,7 +16,10 @@ export function define(command: Command, context: Context): void {
     .addHelpText(
       "after",
       manual({
-        examples: [["mosaic reindex cartpole-1", "repair one run; mosaic doctor --repair repairs all"]],
+        examples: [[
+          "mosaic reindex cartpole-1",
+          "repair one run; mosaic doctor --repair repairs all",
+        ]],
         exits: {
           0: "every record of the logs and files is stored",
           4: "no such directory or run",

@@ -15,7 +15,10 @@ export function define(command: Command, context: Context): void {
       manual({
         examples: [
           ["mosaic status", "whether a daemon is running, and its GPU slots"],
-          ["mosaic status -o json | jq '[.gpus[] | select(.run_id == null)] | length'", "free GPU slots"],
+          [
+            "mosaic status -o json | jq '[.gpus[] | select(.run_id == null)] | length'",
+            "free GPU slots",
+          ],
         ],
         exits: { 0: "the daemon answers", 3: "the daemon does not answer" },
       }),

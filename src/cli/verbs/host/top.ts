@@ -96,7 +96,9 @@ class Top {
         await this.#refresh();
       } catch (error) {
         // Show the error and keep polling: a restarting daemon comes back.
-        this.#set({ trouble: isTransient(error) ? `the daemon does not answer` : messageOf(error) });
+        this.#set({
+          trouble: isTransient(error) ? `the daemon does not answer` : messageOf(error),
+        });
       }
       this.#wake = new AbortController();
       using either = anyOf(this.#stop.signal, this.#wake.signal);
@@ -107,14 +109,21 @@ class Top {
   async #refresh(): Promise<void> {
     const { signal } = this.#stop;
     const host = hostJsonOf(await this.#link.unary(this.#link.methods.getHost, {}, signal));
-    const { runs } = await this.#link.unary(this.#link.methods.listRuns, { limit: MOST_RUNS }, signal);
+    const { runs } = await this.#link.unary(
+      this.#link.methods.listRuns,
+      { limit: MOST_RUNS },
+      signal,
+    );
     const state = { ...this.#state, host, runs: runs.map(runJsonOf) };
     const now = this.#context.now();
     const curves = new Map<string, number[]>();
     for (const run of runsOnScreen(state, now, this.#context.terminal)) {
       const known = this.#state.curves.get(run.run_id);
       // The curve of an ended run does not change.
-      curves.set(run.run_id, run.outcome !== null && known !== undefined ? known : await this.#curve(run.run_id));
+      curves.set(
+        run.run_id,
+        run.outcome !== null && known !== undefined ? known : await this.#curve(run.run_id),
+      );
     }
     const { detail } = this.#state;
     if (typeof detail === "object") await this.#detail(detail.run_id);
@@ -131,7 +140,9 @@ class Top {
   }
 
   async #detail(run: string): Promise<void> {
-    const detail = runDetailJsonOf(await this.#link.unary(this.#link.methods.getRun, { run }, this.#stop.signal));
+    const detail = runDetailJsonOf(
+      await this.#link.unary(this.#link.methods.getRun, { run }, this.#stop.signal),
+    );
     // A key may have closed the details in the meantime.
     if (this.#state.detail !== undefined) this.#set({ detail });
   }
@@ -158,7 +169,10 @@ class Top {
       }
       this.#set({ message: `${action.type} requested` });
     } catch (error) {
-      this.#set({ message: messageOf(error), detail: action.type === "detail" ? undefined : this.#state.detail });
+      this.#set({
+        message: messageOf(error),
+        detail: action.type === "detail" ? undefined : this.#state.detail,
+      });
     }
     this.#wake.abort();
   }

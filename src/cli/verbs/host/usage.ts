@@ -81,7 +81,8 @@ function runUse(use: GpuUse): Run {
 
 /** Most hours first. */
 export function usersOf(runs: readonly GpuUse[]): User[] {
-  const sum = (of: readonly GpuUse[], field: keyof Seconds) => of.reduce((total, use) => total + use[field], 0);
+  const sum = (of: readonly GpuUse[], field: keyof Seconds) =>
+    of.reduce((total, use) => total + use[field], 0);
   return [...Map.groupBy(runs, ({ submitter }) => submitter)].map(([user, its]) => ({
     user,
     runs: its.length,
@@ -121,7 +122,11 @@ function runColumns(uses: readonly Run[]): Column<Run>[] {
   ];
 }
 
-function shown<Row>(rows: readonly Row[], columns: readonly Column<Row>[], { terminal }: Context): string {
+function shown<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  { terminal }: Context,
+): string {
   const { color, width } = terminal;
   return rows.length === 0 ? "No run has held a GPU.\n" : table(columns, rows, { color, width });
 }

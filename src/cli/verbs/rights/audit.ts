@@ -1,4 +1,7 @@
-/** `mosaic audit`: the audit log of a state directory. Read as a file, so only the daemon's user can use it. */
+/**
+ * `mosaic audit`: the audit log of a state directory. Read as a file, so only the daemon's user can
+ * use it.
+ */
 import type { Command } from "commander";
 import { Layout, resolveStateDir } from "../../../base/layout.ts";
 import { readTextIfThere } from "../../../os/files/files.ts";
@@ -23,8 +26,13 @@ interface Flags {
 
 export function define(command: Command, context: Context): void {
   command
-    .description("Shows who changed what, when and with which outcome, and who was refused; the newest last.")
-    .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
+    .description(
+      "Shows who changed what, when and with which outcome, and who was refused; the newest last.",
+    )
+    .option(
+      "--state-dir <dir>",
+      "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)",
+    )
     .option("-l, --limit <n>", "maximum number of entries", wholeNumber(1), SHOWN)
     .option("--run <id>", "only entries that name this run")
     .option("--who <name>", "only entries of this token (owner: the daemon's user)")
@@ -48,9 +56,14 @@ export function define(command: Command, context: Context): void {
     )
     .action((flags: Flags) => {
       const { auditFile } = new Layout(resolveStateDir(flags.stateDir, context.env));
-      const lines = FILES.flatMap((suffix) => (readTextIfThere(`${auditFile}${suffix}`) ?? "").split("\n"));
-      const entries = lines.map(parseAuditLine).filter((entry) => entry !== undefined).filter((entry) =>
-        (flags.run === undefined || entry.run === flags.run) && (flags.who === undefined || entry.who === flags.who) &&
+      const lines = FILES.flatMap((suffix) =>
+        (readTextIfThere(`${auditFile}${suffix}`) ?? "").split("\n")
+      );
+      const entries = lines.map(parseAuditLine).filter((entry) => entry !== undefined).filter((
+        entry,
+      ) =>
+        (flags.run === undefined || entry.run === flags.run) &&
+        (flags.who === undefined || entry.who === flags.who) &&
         (flags.refused !== true || ["unauthenticated", "permission_denied"].includes(entry.outcome))
       ).slice(-flags.limit);
       switch (flags.output) {
@@ -71,9 +84,15 @@ export function define(command: Command, context: Context): void {
 const COLUMNS: readonly Column<AuditLine>[] = [
   { name: "time", text: ({ at }) => at.slice(0, 19).replace("T", " ") },
   { name: "who", text: ({ who }) => who },
-  { name: "from", text: ({ address, uid }) => uid === undefined ? address : `${address} (user ${uid})` },
+  {
+    name: "from",
+    text: ({ address, uid }) => uid === undefined ? address : `${address} (user ${uid})`,
+  },
   { name: "action", text: ({ action }) => action },
   { name: "run", text: ({ run }) => run ?? "" },
-  { name: "outcome", text: ({ outcome, skipped }) => skipped ? `${outcome} (${skipped} more before)` : outcome },
+  {
+    name: "outcome",
+    text: ({ outcome, skipped }) => skipped ? `${outcome} (${skipped} more before)` : outcome,
+  },
   { name: "message", shrinkTo: 10, text: ({ message }) => message ?? "" },
 ];

@@ -14,19 +14,35 @@ export function define(command: Command, context: Context): void {
     )
     .addArgument(oneOf(new Argument("<part>", "the process"), PLANNED_PARTS))
     .argument("[arguments...]", "arguments of the daemon or proxy")
-    .addOption(oneOf(new Option("-o, --output <format>", "output format"), ["flags", "json"]).default("flags"))
+    .addOption(
+      oneOf(new Option("-o, --output <format>", "output format"), ["flags", "json"]).default(
+        "flags",
+      ),
+    )
     .passThroughOptions()
     .addHelpText(
       "after",
       manual({
         details: "Options of this command must come before <part>.",
-        environment: [["MOSAIC_ALLOW", "additional flags, such as --allow-net=hooks.example.com:443"]],
+        environment: [[
+          "MOSAIC_ALLOW",
+          "additional flags, such as --allow-net=hooks.example.com:443",
+        ]],
         examples: [
           ["mosaic permissions daemon --listen unix:/run/mosaic.sock", "one flag per line"],
-          ["mosaic permissions -o json proxy --run-id R -- python train.py", "grouped by kind, as JSON"],
-          ["deno run $(mosaic permissions daemon) src/main.ts daemon", "run from source with minimal permissions"],
+          [
+            "mosaic permissions -o json proxy --run-id R -- python train.py",
+            "grouped by kind, as JSON",
+          ],
+          [
+            "deno run $(mosaic permissions daemon) src/main.ts daemon",
+            "run from source with minimal permissions",
+          ],
         ],
-        exits: { 0: "printed", 2: "neither daemon nor proxy, an option without a value, or an invalid address" },
+        exits: {
+          0: "printed",
+          2: "neither daemon nor proxy, an option without a value, or an invalid address",
+        },
       }),
     )
     .action(async (part: PlannedPart, args: string[], options: { output: string }) => {

@@ -1,4 +1,7 @@
-/** `mosaic token`: the credentials of a state directory. They are read and written as files, so no daemon is needed. */
+/**
+ * `mosaic token`: the credentials of a state directory. They are read and written as files, so no
+ * daemon is needed.
+ */
 import { Argument, type Command, Option } from "commander";
 import {
   createToken,
@@ -36,13 +39,26 @@ export function define(command: Command, context: Context): void {
     .description("Shows, replaces, creates, lists and revokes the tokens of a daemon.")
     .addArgument(oneOf(new Argument("<what>", "action"), ACTIONS))
     .allowExcessArguments()
-    .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
+    .option(
+      "--state-dir <dir>",
+      "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)",
+    )
     .addOption(
-      oneOf(new Option("--role <role>", "role of the token (default: show admin, rotate admin and read)"), ROLES),
+      oneOf(
+        new Option(
+          "--role <role>",
+          "role of the token (default: show admin, rotate admin and read)",
+        ),
+        ROLES,
+      ),
     )
     .option("--own", "the token to create changes only its own runs and sweeps (role operate)")
     .option("--name <name>", "name of the token to create or revoke")
-    .option("--ttl <age>", "time until a created token expires, such as 30d (default: never)", durationValue);
+    .option(
+      "--ttl <age>",
+      "time until a created token expires, such as 30d (default: never)",
+      durationValue,
+    );
   outputOption(command, ["table", "json"])
     .addHelpText(
       "after",
@@ -55,7 +71,10 @@ export function define(command: Command, context: Context): void {
           "running daemon.",
         examples: [
           ["mosaic token show", "print the admin token"],
-          ["export MOSAIC_TOKEN=$(ssh HOST mosaic token show --role read)", "read another host's runs"],
+          [
+            "export MOSAIC_TOKEN=$(ssh HOST mosaic token show --role read)",
+            "read another host's runs",
+          ],
           ["mosaic token rotate", "replace both standard tokens"],
           [
             "mosaic token create --name ci --role submit --ttl 30d",
@@ -69,7 +88,11 @@ export function define(command: Command, context: Context): void {
           ["mosaic token revoke --name ci", "the token is refused from now on"],
         ],
         environment: [["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"]],
-        exits: { 0: "done", 1: "the token file cannot be read or written", 4: "there is no such token" },
+        exits: {
+          0: "done",
+          1: "the token file cannot be read or written",
+          4: "there is no such token",
+        },
       }),
     )
     .action((what: Action, flags: Flags) => {
@@ -77,17 +100,20 @@ export function define(command: Command, context: Context): void {
       if (more !== undefined) {
         const role = ROLES.find((r) => r === more);
         const option = role === undefined ? `--name ${more}` : `--role ${role}`;
-        return command.error(`unexpected argument "${more}". Give it as an option: mosaic token ${what} ${option}`);
+        return command.error(
+          `unexpected argument "${more}". Give it as an option: mosaic token ${what} ${option}`,
+        );
       }
       const layout = new Layout(resolveStateDir(flags.stateDir, context.env));
       const path = layout.tokensFile;
       const named = (): string => flags.name ?? command.error(`"token ${what}" needs --name`);
       const standard = (): StandardToken | undefined =>
         STANDARD_TOKENS.find((name) => name === flags.role) ??
-          (flags.role === undefined
-            ? undefined
-            : command.error(`"token ${what}" is for the tokens admin and read; named ones are shown once, by create`));
-      // The daemon may not have been started yet; it accepts only directories that others cannot write to.
+          (flags.role === undefined ? undefined : command.error(
+            `"token ${what}" is for the tokens admin and read; named ones are shown once, by create`,
+          ));
+      // The daemon may not have been started yet; it accepts only directories that others cannot
+      // write to.
       const made = (): string => {
         Deno.mkdirSync(layout.trainer, { recursive: true, mode: 0o700 });
         return path;
@@ -106,10 +132,17 @@ export function define(command: Command, context: Context): void {
         case "create": {
           const role = flags.role ?? command.error('"token create" needs --role');
           const name = named();
-          const secret = createToken(made(), { name, role, own: flags.own === true, ttlMs: flags.ttl });
+          const secret = createToken(made(), {
+            name,
+            role,
+            own: flags.own === true,
+            ttlMs: flags.ttl,
+          });
           entered(layout, `token create ${name} (${role}${flags.own ? ", own runs" : ""})`);
           context.out.write(
-            flags.output === "json" ? `${JSON.stringify(createdJson(path, name, secret), null, 2)}\n` : `${secret}\n`,
+            flags.output === "json"
+              ? `${JSON.stringify(createdJson(path, name, secret), null, 2)}\n`
+              : `${secret}\n`,
           );
           context.err.write("mosaic: the secret is not kept and cannot be shown again\n");
           return;
@@ -123,7 +156,10 @@ export function define(command: Command, context: Context): void {
           context.out.write(
             flags.output === "json"
               ? `${JSON.stringify(tokens.map(tokenJson), null, 2)}\n`
-              : table(columnsAt(context.now()), tokens, { width: undefined, color: context.terminal.color }),
+              : table(columnsAt(context.now()), tokens, {
+                width: undefined,
+                color: context.terminal.color,
+              }),
           );
         }
       }
@@ -144,7 +180,13 @@ function createdJson(path: string, name: string, secret: string) {
 const isoOf = (ms: number) => new Date(ms).toISOString();
 
 function tokenJson({ name, role, own = false, createdAt, expiresAt }: NamedToken) {
-  return { name, role, own, created_at: isoOf(createdAt), expires_at: expiresAt === null ? null : isoOf(expiresAt) };
+  return {
+    name,
+    role,
+    own,
+    created_at: isoOf(createdAt),
+    expires_at: expiresAt === null ? null : isoOf(expiresAt),
+  };
 }
 
 function columnsAt(now: number): Column<NamedToken>[] {
@@ -156,7 +198,9 @@ function columnsAt(now: number): Column<NamedToken>[] {
       name: "expires",
       text: ({ expiresAt }) => {
         if (expiresAt === null) return "never";
-        return `${isoOf(expiresAt).slice(0, 16).replace("T", " ")}${expiresAt <= now ? " (expired)" : ""}`;
+        return `${isoOf(expiresAt).slice(0, 16).replace("T", " ")}${
+          expiresAt <= now ? " (expired)" : ""
+        }`;
       },
     },
   ];

@@ -6,7 +6,12 @@ import { type ComparisonRow, configDifferences } from "../../../config/differenc
 import { groupFigures, summaryRows } from "../../text/comparing.ts";
 import { parameterDifferences, rowsWithoutSecrets } from "../../../runs/run_differences.ts";
 import type { Context } from "../../link/context.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  outputOption,
+  RUN_ARGUMENT,
+} from "../../verb/flags.ts";
 import { number } from "../../../base/text/format.ts";
 import { warnOfDamagedPoints } from "../../link/gaps.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
@@ -40,7 +45,10 @@ export function define(command: Command, context: Context): void {
     )
     .argument("<run...>", RUN_ARGUMENT)
     .option("-m, --metric <name>", "series to plot (default: the one that shows how training goes)")
-    .option("--overwritten", "also plot records that a later attempt, resumed from a checkpoint, recorded again")
+    .option(
+      "--overwritten",
+      "also plot records that a later attempt, resumed from a checkpoint, recorded again",
+    )
     .option(GROUP_BY_OPTION, `one column and one curve a group, with its spread: ${GROUP_BY_HELP}`)
     .addOption(bandOption())
     .option("--no-plot", "do not plot");
@@ -59,13 +67,16 @@ export function define(command: Command, context: Context): void {
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
       const runs: RunDetailJson[] = [];
-      for (const run of refs) runs.push(runDetailJsonOf(await link.unary(link.methods.getRun, { run })));
+      for (const run of refs) {
+        runs.push(runDetailJsonOf(await link.unary(link.methods.getRun, { run })));
+      }
       const metrics = await lastMetrics(link, runs);
       // The metrics that most runs have.
       const common = metrics.filter(({ last }) => last.every((value) => value !== null));
       const chosen = runs.map(({ telemetry }) => telemetry.objective?.name);
       const name = String(
-        flags["metric"] ?? progressSeries(common, chosen) ?? progressSeries(metrics, chosen) ?? EPISODE_REWARD,
+        flags["metric"] ?? progressSeries(common, chosen) ?? progressSeries(metrics, chosen) ??
+          EPISODE_REWARD,
       );
       if (typeof flags["groupBy"] === "string") {
         await compareGroups(link, context, flags, { runs, metrics, drawn: name });
@@ -74,14 +85,17 @@ export function define(command: Command, context: Context): void {
       const differences = configDifferences(runs);
       const parameters = parameterDifferences(runs);
       if (flags["output"] === "json") {
-        const byName = (rows: ComparisonRow[]) => Object.fromEntries(rows.map((r) => [r.name, r.values]));
+        const byName = (rows: ComparisonRow[]) =>
+          Object.fromEntries(rows.map((r) => [r.name, r.values]));
         const metricsJson = Object.fromEntries(metrics.map(({ name, last }) => [name, last]));
         context.out.write(
           `${
             JSON.stringify(
               {
                 runs,
-                parameters: Object.fromEntries(parameters.map(({ name, values }) => [name, values])),
+                parameters: Object.fromEntries(
+                  parameters.map(({ name, values }) => [name, values]),
+                ),
                 metrics: metricsJson,
                 config: byName(differences),
               },
@@ -94,12 +108,21 @@ export function define(command: Command, context: Context): void {
       }
       const { color, width, height } = context.terminal;
       const print = tables(context, runs.map(({ name }) => name));
-      print("Figures", [{ name: "run", values: runs.map((r) => r.run_id) }, ...summaryRows(runs, context.now())]);
+      print("Figures", [
+        { name: "run", values: runs.map((r) => r.run_id) },
+        ...summaryRows(runs, context.now()),
+      ]);
       print(
         "Last value of each metric",
-        metrics.map(({ name, last }) => ({ name, values: last.map((v) => v === null ? "" : number(v)) })),
+        metrics.map(({ name, last }) => ({
+          name,
+          values: last.map((v) => v === null ? "" : number(v)),
+        })),
       );
-      print("Parameters", parameters.map(({ name, values }) => ({ name, values: values.map(valueText) })));
+      print(
+        "Parameters",
+        parameters.map(({ name, values }) => ({ name, values: values.map(valueText) })),
+      );
       print("Config", rowsWithoutSecrets(differences));
       if (flags["plot"] === false) return;
       const series: Series[] = [];
@@ -109,7 +132,9 @@ export function define(command: Command, context: Context): void {
         // Plot the runs that have the series; warn about those that do not.
         if (metrics.find((m) => m.name === name)?.last[runs.indexOf(run)] === null) {
           context.err.write(
-            `mosaic: ${run.run_id} (${escapeControl(run.name)}) has no series "${escapeControl(name)}"\n`,
+            `mosaic: ${run.run_id} (${escapeControl(run.name)}) has no series "${
+              escapeControl(name)
+            }"\n`,
           );
           continue;
         }
@@ -132,7 +157,10 @@ export function define(command: Command, context: Context): void {
 }
 
 /** Prints a table with one row per value and one column per run or group; nothing without rows. */
-function tables({ out, terminal }: Context, names: readonly string[]): (title: string, rows: ComparisonRow[]) => void {
+function tables(
+  { out, terminal }: Context,
+  names: readonly string[],
+): (title: string, rows: ComparisonRow[]) => void {
   const { color, width, isTty } = terminal;
   return (title, rows) => {
     if (rows.length === 0) return;
@@ -140,7 +168,12 @@ function tables({ out, terminal }: Context, names: readonly string[]): (title: s
     out.write(table<ComparisonRow>(
       [
         { name: " ", shrinkTo: 12, text: (r) => r.name },
-        ...names.map((name, i) => ({ name, heading: name, shrinkTo: 10, text: (r: ComparisonRow) => r.values[i]! })),
+        ...names.map((name, i) => ({
+          name,
+          heading: name,
+          shrinkTo: 10,
+          text: (r: ComparisonRow) => r.values[i]!,
+        })),
       ],
       rows,
       { width: isTty ? width : undefined, color },
@@ -149,7 +182,10 @@ function tables({ out, terminal }: Context, names: readonly string[]): (title: s
   };
 }
 
-/** `--group-by`: one column per group; each value is the mean and standard deviation of the group's runs. */
+/**
+ * `--group-by`: one column per group; each value is the mean and standard deviation of the group's
+ * runs.
+ */
 async function compareGroups(
   link: Link,
   context: Context,
@@ -163,18 +199,28 @@ async function compareGroups(
   const groups = inGroups(runs, (run) => run, groupByOf(String(flags["groupBy"])));
   const spread = (of: (run: RunDetailJson) => number | null) =>
     groups.map(({ members }) => groupValue(members.map(of)));
-  const last = metrics.map(({ name, last }) => ({ name, values: spread((run) => last[runs.indexOf(run)]!) }));
+  const last = metrics.map(({ name, last }) => ({
+    name,
+    values: spread((run) => last[runs.indexOf(run)]!),
+  }));
   const figures = groupFigures(context.now()).map((one) => ({ ...one, values: spread(one.of) }));
   const parameters = parameterDifferences(runs).map(({ name, values }) => ({
     name,
-    values: groups.map(({ members }) => commonText(members.map((run) => valueText(values[runs.indexOf(run)])))),
+    values: groups.map(({ members }) =>
+      commonText(members.map((run) => valueText(values[runs.indexOf(run)])))
+    ),
   }));
   const { color, width, height } = context.terminal;
   const curves = await Promise.all(groups.map(async ({ name, members }) => {
-    const having = members.filter((run) => metrics.find((m) => m.name === drawn)?.last[runs.indexOf(run)] !== null);
+    const having = members.filter((run) =>
+      metrics.find((m) => m.name === drawn)?.last[runs.indexOf(run)] !== null
+    );
     const buckets = await Promise.all(
       having.map(async ({ run_id }) => {
-        const buckets = await fetchSeries(link, run_id, drawn, { buckets: width * 2, overwritten: false });
+        const buckets = await fetchSeries(link, run_id, drawn, {
+          buckets: width * 2,
+          overwritten: false,
+        });
         warnOfDamagedPoints(context, { runId: run_id, series: drawn }, buckets, new Set());
         return buckets;
       }),
@@ -202,10 +248,16 @@ async function compareGroups(
       values: (GroupValue | null)[];
       text?: (value: number) => string;
     },
-  ) => ({ name: label, values: values.map((value, i) => spreadText(value, groups[i]!.members.length, text)) });
+  ) => ({
+    name: label,
+    values: values.map((value, i) => spreadText(value, groups[i]!.members.length, text)),
+  });
   print("Figures, mean ± standard deviation", [
     { name: "runs", values: groups.map(({ members }) => String(members.length)) },
-    { name: "states", values: groups.map(({ members }) => statesText(members.map((r) => stateWord(r.state)))) },
+    {
+      name: "states",
+      values: groups.map(({ members }) => statesText(members.map((r) => stateWord(r.state)))),
+    },
     ...figures.map((one) => texts(one)),
   ]);
   print("Last value of each metric", last.map((one) => texts(one)));
@@ -235,5 +287,7 @@ async function lastMetrics(
       metric.points += points;
     }
   }
-  return [...found].map(([name, metric]) => ({ name, ...metric })).sort((a, b) => a.name.localeCompare(b.name));
+  return [...found].map(([name, metric]) => ({ name, ...metric })).sort((a, b) =>
+    a.name.localeCompare(b.name)
+  );
 }

@@ -14,7 +14,12 @@ import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import type { RunDetailJson } from "../../../runs/fields/run_types.ts";
 import { table } from "../../text/table.ts";
 import { escapeControl, paint, type Style } from "../../text/text.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  outputOption,
+  RUN_ARGUMENT,
+} from "../../verb/flags.ts";
 import { manual } from "../../verb/verb_parser.ts";
 
 type Row = { name: string; a: string | null; b: string | null };
@@ -59,9 +64,16 @@ export function define(command: Command, context: Context): void {
       const [first, second] = sides as [Side, Side];
       const differences = differencesOf(first, second);
       const names = [first.detail, second.detail].map(({ run_id, name }) => ({ run_id, name }));
-      const patch = flags["patch"] === true ? differingLines(first.code?.diff, second.code?.diff) : undefined;
+      const patch = flags["patch"] === true
+        ? differingLines(first.code?.diff, second.code?.diff)
+        : undefined;
       if (flags["output"] === "json") {
-        const shown = { a: names[0], b: names[1], ...differences, ...(patch === undefined ? {} : { patch }) };
+        const shown = {
+          a: names[0],
+          b: names[1],
+          ...differences,
+          ...(patch === undefined ? {} : { patch }),
+        };
         context.out.write(`${JSON.stringify(shown, null, 2)}\n`);
         return;
       }
@@ -94,17 +106,27 @@ function differencesOf({ detail: a, code: x }: Side, { detail: b, code: y }: Sid
   return {
     command: row("command", commandText(a.config), commandText(b.config)),
     parameters,
-    code: !both ? row("record", x === undefined ? null : "recorded", y === undefined ? null : "recorded") : [
-      ...row("repository", gitA?.remote ?? gitA?.root ?? null, gitB?.remote ?? gitB?.root ?? null),
-      ...row("commit", gitA?.commit ?? null, gitB?.commit ?? null),
-      ...row("branch", gitA?.branch ?? null, gitB?.branch ?? null),
-      ...fileDifferences(gitA?.files ?? [], gitB?.files ?? []).map(({ path, a, b }) => ({ name: path, a, b })),
-      // In a repository they are the commit's, or among the files above.
-      ...(gitA !== null && gitB !== null ? [] : fileDifferences(
-        x.code.words.map((word) => ({ ...word, change: "sha256" })),
-        y.code.words.map((word) => ({ ...word, change: "sha256" })),
-      )).map(({ path, a, b }) => ({ name: path, a, b })),
-    ],
+    code: !both
+      ? row("record", x === undefined ? null : "recorded", y === undefined ? null : "recorded")
+      : [
+        ...row(
+          "repository",
+          gitA?.remote ?? gitA?.root ?? null,
+          gitB?.remote ?? gitB?.root ?? null,
+        ),
+        ...row("commit", gitA?.commit ?? null, gitB?.commit ?? null),
+        ...row("branch", gitA?.branch ?? null, gitB?.branch ?? null),
+        ...fileDifferences(gitA?.files ?? [], gitB?.files ?? []).map(({ path, a, b }) => ({
+          name: path,
+          a,
+          b,
+        })),
+        // In a repository they are the commit's, or among the files above.
+        ...(gitA !== null && gitB !== null ? [] : fileDifferences(
+          x.code.words.map((word) => ({ ...word, change: "sha256" })),
+          y.code.words.map((word) => ({ ...word, change: "sha256" })),
+        )).map(({ path, a, b }) => ({ name: path, a, b })),
+      ],
     packages: both ? packageDifferences(envA!.packages, envB!.packages) : [],
     environment: !both ? [] : [
       ...row("interpreter", interpreter(envA), interpreter(envB)),
@@ -116,7 +138,8 @@ function differencesOf({ detail: a, code: x }: Side, { detail: b, code: y }: Sid
     ],
     config: rowsWithoutSecrets(configDifferences([a, b]))
       .filter(({ name }) =>
-        !BELONGS_TO_ONE.test(name) && !SHOWN.test(name) && !known.has(name.replace(/^.*\.config\./, ""))
+        !BELONGS_TO_ONE.test(name) && !SHOWN.test(name) &&
+        !known.has(name.replace(/^.*\.config\./, ""))
       )
       .map(({ name, values: [p, q] }) => ({ name, a: p ?? null, b: q ?? null })),
   };
@@ -159,7 +182,9 @@ function text(
     );
     return [`\n${paint(title, "bold", color)}\n${lines.replace(/^(?=.)/gm, "  ")}`];
   });
-  const unrecorded = [a, b].filter(({ code }) => code === undefined).map(({ detail }) => detail.name);
+  const unrecorded = [a, b].filter(({ code }) => code === undefined).map(({ detail }) =>
+    detail.name
+  );
   const note = unrecorded.length === 0
     ? ""
     : `\nNo code is recorded of ${
@@ -167,7 +192,9 @@ function text(
     }, so code, packages and environment are not compared.\n`;
   const lines = patch === undefined || patch.length === 0
     ? ""
-    : `\n${paint("Lines", "bold", color)}\n${patch.map((line) => `${escapeControl(line)}\n`).join("")}`;
+    : `\n${paint("Lines", "bold", color)}\n${
+      patch.map((line) => `${escapeControl(line)}\n`).join("")
+    }`;
   const same = parts.length === 0 && note === "" ? "\nNothing that is recorded differs.\n" : "";
   return [named("A", a, "red"), named("B", b, "green"), ...parts, lines, note, same].join("");
 }

@@ -47,7 +47,11 @@ export function define(command: Command, caller: Context, result: { code: number
       "name of the run, if exactly one is found (default: the tracker's name, else the directory's)",
     )
     .option("-t, --tag <tag>", `a tag beside "imported", may be repeated`, repeated)
-    .option("--depth <n>", `directory levels to search below each path (default: ${DEPTH})`, wholeNumber())
+    .option(
+      "--depth <n>",
+      `directory levels to search below each path (default: ${DEPTH})`,
+      wholeNumber(),
+    )
     .option("--dry-run", "list what would be imported; needs no daemon")
     .option(
       "--max-unpacked <bytes>",
@@ -62,7 +66,10 @@ export function define(command: Command, caller: Context, result: { code: number
         examples: [
           ["mosaic import --dry-run runs", "list the runs below runs/, with the size of each"],
           ["mosaic import -t cleanrl runs", "import each run below it"],
-          ["mosaic wait $(mosaic import -q runs) && mosaic list -t imported", "import, wait until all is stored, list"],
+          [
+            "mosaic wait $(mosaic import -q runs) && mosaic list -t imported",
+            "import, wait until all is stored, list",
+          ],
         ],
         exits: {
           0: "submitted, or imported already",
@@ -78,12 +85,21 @@ export function define(command: Command, caller: Context, result: { code: number
       const { isRunFile } = await import("../../../state/archive/run_file.ts");
       const files = paths.filter(isRunFile);
       if (files.length > 0) {
-        if (files.length < paths.length || flags["name"] !== undefined || flags["tag"] !== undefined) {
-          throw new MosaicError("invalid_argument", `${files[0]} is a run of mosaic: it keeps its name and tags`, {
-            hint: "Import such files on their own, without --name and --tag; mosaic edit changes them later.",
-          });
+        if (
+          files.length < paths.length || flags["name"] !== undefined || flags["tag"] !== undefined
+        ) {
+          throw new MosaicError(
+            "invalid_argument",
+            `${files[0]} is a run of mosaic: it keeps its name and tags`,
+            {
+              hint:
+                "Import such files on their own, without --name and --tag; mosaic edit changes them later.",
+            },
+          );
         }
-        using link = flags["dryRun"] === true ? undefined : await Link.open(context, connectionFlags(flags));
+        using link = flags["dryRun"] === true
+          ? undefined
+          : await Link.open(context, connectionFlags(flags));
         const done: ImportJson[] = [];
         const most = flags["maxUnpacked"] as number | undefined;
         for (const file of files) done.push(await importRunFile(link, file, most, progress.report));
@@ -93,9 +109,13 @@ export function define(command: Command, caller: Context, result: { code: number
       if (found.skipped) result.code = 1;
       const name = flags["name"] as string | undefined;
       if (name !== undefined && found.runs.length > 1) {
-        throw new MosaicError("invalid_argument", `--name is for one run, and ${found.runs.length} are found`, {
-          hint: "Name the directory of one of them (mosaic import --dry-run lists them).",
-        });
+        throw new MosaicError(
+          "invalid_argument",
+          `--name is for one run, and ${found.runs.length} are found`,
+          {
+            hint: "Name the directory of one of them (mosaic import --dry-run lists them).",
+          },
+        );
       }
       const { importConfig } = await import("../../../readers/import/import_config.ts");
       const dryRun = flags["dryRun"] === true;
@@ -114,29 +134,46 @@ export function define(command: Command, caller: Context, result: { code: number
           });
           const { series, points, episodes, texts } = run.counts;
           if (points + episodes + texts + Object.keys(run.parameters).length === 0) {
-            context.err.write(`mosaic: ${escapeControl(run.directory)}: ${run.files.length} files without records\n`);
+            context.err.write(
+              `mosaic: ${
+                escapeControl(run.directory)
+              }: ${run.files.length} files without records\n`,
+            );
             for (const what of run.leftOut) context.err.write(`  ${escapeControl(what)}\n`);
             continue;
           }
-          const config = importConfig(run, { name, tags: flags["tag"] as string[] | undefined ?? [] });
+          const config = importConfig(run, {
+            name,
+            tags: flags["tag"] as string[] | undefined ?? [],
+          });
           const entered = link === undefined
             ? { run_id: run.runId, name: String(config["run_name"]), status: "found" as const }
             : await enter(link, run, config);
           done.push({
             ...entered,
-            ...{ directory: run.directory, files: run.files.length, series, points, episodes, texts },
+            ...{
+              directory: run.directory,
+              files: run.files.length,
+              series,
+              points,
+              episodes,
+              texts,
+            },
             parameters: Object.keys(run.parameters).length,
             left_out: run.leftOut,
           });
         } catch (error) {
-          // A file that the system refuses affects only this run; an unreachable daemon affects all.
+          // A file that the system refuses affects only this run; an unreachable daemon affects
+          // all.
           const refused = /\(os error \d+\)/.test(messageOf(error));
           if (!(error instanceof MosaicError ? error.code !== "unavailable" : refused)) {
             print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
             throw error;
           }
           result.code = 1;
-          context.err.write(`mosaic: ${escapeControl(`${directory.directory}: ${messageOf(error)}`)}\n`);
+          context.err.write(
+            `mosaic: ${escapeControl(`${directory.directory}: ${messageOf(error)}`)}\n`,
+          );
           if (error instanceof MosaicError && error.hint !== undefined) {
             context.err.write(`  ${escapeControl(error.hint)}\n`);
           }
@@ -146,7 +183,10 @@ export function define(command: Command, caller: Context, result: { code: number
     });
 }
 
-/** A run that mosaic has exported becomes the same run here. @param link undefined: it is only read and checked */
+/**
+ * A run that mosaic has exported becomes the same run here. @param link undefined: it is only read
+ * and checked
+ */
 async function importRunFile(
   link: Link | undefined,
   path: string,
@@ -171,8 +211,17 @@ async function importRunFile(
     run_id: runId,
     name: run?.name ?? "",
     status: link === undefined ? "found" : known?.status ?? "imported",
-    ...{ directory: path, files, series: series?.series.length ?? 0, points: Number(run?.telemetry?.metrics ?? 0) },
-    ...{ episodes: Number(run?.telemetry?.episodes ?? 0), texts: 0, parameters: run?.parameters.length ?? 0 },
+    ...{
+      directory: path,
+      files,
+      series: series?.series.length ?? 0,
+      points: Number(run?.telemetry?.metrics ?? 0),
+    },
+    ...{
+      episodes: Number(run?.telemetry?.episodes ?? 0),
+      texts: 0,
+      parameters: run?.parameters.length ?? 0,
+    },
     left_out: [],
   };
 }
@@ -183,14 +232,20 @@ async function find(context: Context, paths: readonly string[], depth: number) {
   const skipped = all.flatMap((found) => found.skipped);
   for (const what of skipped) context.err.write(`mosaic: ${escapeControl(what)}\n`);
   // A directory may be named twice, or be below another.
-  const runs = new Map(all.flatMap((found) => found.runs).map((run) => [run.files.join("\0"), run]));
+  const runs = new Map(
+    all.flatMap((found) => found.runs).map((run) => [run.files.join("\0"), run]),
+  );
   return { runs: [...runs.values()], skipped: skipped.length > 0 };
 }
 
 type Entered = Pick<ImportJson, "run_id" | "name" | "status">;
 
 /** Submits the run, unless a run with this content exists. */
-async function enter(link: Link, run: ScannedRun, config: Record<string, unknown>): Promise<Entered> {
+async function enter(
+  link: Link,
+  run: ScannedRun,
+  config: Record<string, unknown>,
+): Promise<Entered> {
   const known = await existing(link, run.runId);
   if (known !== undefined) return known;
   const { TrainerService } = await import("../../../gen/gymgui/trainer_pb.ts");
@@ -220,12 +275,18 @@ async function existing(link: Link, runId: string): Promise<Entered | undefined>
 
 function print(context: Context, runs: readonly ImportJson[], format: Format | "quiet"): void {
   if (format === "json") return context.out.write(`${JSON.stringify(runs, null, 2)}\n`);
-  if (format === "jsonl") return context.out.write(runs.map((run) => `${JSON.stringify(run)}\n`).join(""));
+  if (format === "jsonl") {
+    return context.out.write(runs.map((run) => `${JSON.stringify(run)}\n`).join(""));
+  }
   const { terminal } = context;
   for (const { directory, left_out } of runs) {
-    for (const what of left_out) context.err.write(`mosaic: ${escapeControl(`${directory}: left out: ${what}`)}\n`);
+    for (const what of left_out) {
+      context.err.write(`mosaic: ${escapeControl(`${directory}: left out: ${what}`)}\n`);
+    }
   }
-  if (format === "quiet") return context.out.write(runs.map(({ run_id }) => `${run_id}\n`).join(""));
+  if (format === "quiet") {
+    return context.out.write(runs.map(({ run_id }) => `${run_id}\n`).join(""));
+  }
   if (runs.length === 0) return;
   context.out.write(table<ImportJson>(
     [

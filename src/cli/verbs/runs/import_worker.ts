@@ -22,7 +22,12 @@ export function define(command: Command, context: Context): void {
           ["mosaic import-worker runs/ppo/progress.csv | head", "see what would be stored"],
           ["mosaic import runs/ppo", "store it"],
         ],
-        exits: { 0: "all was printed", 4: "there is no such file", 6: "a further attempt", 8: "no regular file" },
+        exits: {
+          0: "all was printed",
+          4: "there is no such file",
+          6: "a further attempt",
+          8: "no regular file",
+        },
       }),
     )
     .action(async (files: string[]) => {
@@ -35,11 +40,12 @@ export function define(command: Command, context: Context): void {
           },
         );
       }
-      const [{ Lines }, { baseName, recordsOfSource, sourcesOf }, { MAX_METRICS }] = await Promise.all([
-        import("../../../readers/import/record_lines.ts"),
-        import("../../../readers/import/read.ts"),
-        import("../../../telemetry/commit/series_writer.ts"),
-      ]);
+      const [{ Lines }, { baseName, recordsOfSource, sourcesOf }, { MAX_METRICS }] = await Promise
+        .all([
+          import("../../../readers/import/record_lines.ts"),
+          import("../../../readers/import/read.ts"),
+          import("../../../telemetry/commit/series_writer.ts"),
+        ]);
       const lines = new Lines(MAX_METRICS);
       let text = "";
       const print = (more: string) => {
@@ -49,7 +55,10 @@ export function define(command: Command, context: Context): void {
         text = "";
       };
       for (const source of sourcesOf(files)) {
-        const records = recordsOfSource(source, (path, problem) => lines.problem(baseName(path), problem));
+        const records = recordsOfSource(
+          source,
+          (path, problem) => lines.problem(baseName(path), problem),
+        );
         for (const record of records) {
           if (record.kind === "output") context.err.write(record.text);
           print(lines.add(record, source.label));

@@ -1,10 +1,19 @@
 /** `mosaic lineage RUN` */
 import type { Command } from "commander";
-import { type ArtifactUseJson, type LineageJson, lineageJson } from "../../../registry/artifacts/lineage_json.ts";
+import {
+  type ArtifactUseJson,
+  type LineageJson,
+  lineageJson,
+} from "../../../registry/artifacts/lineage_json.ts";
 import type { Context } from "../../link/context.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { escapeControl } from "../../text/text.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  outputOption,
+  RUN_ARGUMENT,
+} from "../../verb/flags.ts";
 import { manual } from "../../verb/verb_parser.ts";
 
 export function define(command: Command, context: Context): void {
@@ -20,7 +29,10 @@ export function define(command: Command, context: Context): void {
       manual({
         examples: [
           ["mosaic lineage @last", "where its inputs come from"],
-          ["mosaic lineage cart -o json | jq -r '.used_by[].run_name'", "which runs to repeat if this one was wrong"],
+          [
+            "mosaic lineage cart -o json | jq -r '.used_by[].run_name'",
+            "which runs to repeat if this one was wrong",
+          ],
         ],
         exits: { 0: "printed", 4: "no such run" },
       }),
@@ -28,8 +40,14 @@ export function define(command: Command, context: Context): void {
     .action(async (run: string, flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
       const { runId, name } = await link.unary(link.methods.getRun, { run });
-      const lineage = lineageJson(runId, name, await link.unary(link.methods.getLineage, { run: runId }));
-      context.out.write(flags["output"] === "json" ? `${JSON.stringify(lineage, null, 2)}\n` : treeOf(lineage));
+      const lineage = lineageJson(
+        runId,
+        name,
+        await link.unary(link.methods.getLineage, { run: runId }),
+      );
+      context.out.write(
+        flags["output"] === "json" ? `${JSON.stringify(lineage, null, 2)}\n` : treeOf(lineage),
+      );
     });
 }
 
@@ -57,7 +75,9 @@ export function treeOf({ run_id, run_name, uses, used_by, names }: LineageJson):
   const lines = [
     `${run_name} (${run_id})`,
     ...(names.length === 0 ? [] : ["names"]),
-    ...names.map(({ name, version, aliases, path }) => `  ${[`${name}:v${version}`, ...aliases].join(", ")}  ${path}`),
+    ...names.map(({ name, version, aliases, path }) =>
+      `  ${[`${name}:v${version}`, ...aliases].join(", ")}  ${path}`
+    ),
     sources.length === 0 ? "uses no artifact of another run" : "uses",
     ...sources,
     readers.length === 0 ? "no run has read its artifacts" : "used by",

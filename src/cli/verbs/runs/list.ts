@@ -22,7 +22,12 @@ import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { pause } from "../../../wire/http/waiting.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { chooseColumns, queried, valueColumn } from "../../../runs/fields/run_columns.ts";
-import { DEFAULT_COLUMNS, type ListColumn, listColumns, WIDE_COLUMNS } from "../../text/runs_table.ts";
+import {
+  DEFAULT_COLUMNS,
+  type ListColumn,
+  listColumns,
+  WIDE_COLUMNS,
+} from "../../text/runs_table.ts";
 import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION } from "../../verb/group_by.ts";
 import { sortOf } from "../../../runs/query/order.ts";
 import { groupByOf } from "../../../runs/run_groups.ts";
@@ -34,7 +39,9 @@ import { escapeControl, widthOf } from "../../text/text.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
-    .description("Lists runs, newest first; on a terminal without further options the live ones and the newest 30.")
+    .description(
+      "Lists runs, newest first; on a terminal without further options the live ones and the newest 30.",
+    )
     .option(
       "-s, --state <states>",
       "only these states (comma-separated), or sets: live, ended, queued, running, succeeded, failed, canceled",
@@ -43,7 +50,10 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
     .option("--mine", "only your runs: those of your token, or of your user")
-    .option("--within <run>", "the runs within this run: trials, jobs and tracker runs of its program")
+    .option(
+      "--within <run>",
+      "the runs within this run: trials, jobs and tracker runs of its program",
+    )
     .option("--all-hosts", 'the runs of this host and of all of "mosaic host list"')
     .option("--trash", "deleted runs, which mosaic restore brings back")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
@@ -61,15 +71,26 @@ export function define(command: Command, context: Context, result: { code: numbe
     .addHelpText(
       "after",
       manual({
-        details: `Columns: ${listColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}; ` +
+        details: `Columns: ${
+          listColumns({
+            now: 0,
+            shortId: (id) => id,
+          }).map((c) => c.name).join(", ")
+        }; ` +
           "param.NAME: a parameter; metric.NAME: a metric's last value; " +
           "metric.NAME:AGGREGATE: its min, max, mean, points, min_step or max_step.\n\n" +
           "Filter: COLUMN OPERATOR VALUE with = != < <= > >= ~ (contains; * is any text), like and ilike (% is any text, _ one character), COLUMN in (VALUE, …), joined by " +
           "and, or, not and parentheses. A name that is no column is a parameter. Texts may be quoted, names by backticks.",
         examples: [
           ["mosaic list --state live", "running and queued runs"],
-          ["mosaic list -s failed --since 1d -c run,name,reason", "failures of the last day, with reasons"],
-          ["mosaic list -o json | jq -r '.[] | select(.exit_code == 3) | .run_id'", "ids for a script"],
+          [
+            "mosaic list -s failed --since 1d -c run,name,reason",
+            "failures of the last day, with reasons",
+          ],
+          [
+            "mosaic list -o json | jq -r '.[] | select(.exit_code == 3) | .run_id'",
+            "ids for a script",
+          ],
           ["mosaic list -c name,param.lr,metric.loss:min --where 'lr<1e-3'", "a search"],
           ["mosaic list --group-by name -c steps,metric.loss", "seeds as one row"],
           ["mosaic list --watch", "a live table; mosaic top has a full-screen one"],
@@ -79,7 +100,9 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .action(async (flags: Record<string, unknown>) => {
       const watch = flags["watch"];
-      using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
+      using link = await Link.open(context, connectionFlags(flags), {
+        retryMs: watch ? 60_000 : 0,
+      });
       if (watch === undefined) {
         context.out.write(await listed(link, context, flags));
         return;
@@ -122,7 +145,12 @@ const isFirstLook = (flags: Record<string, unknown>, { terminal }: Context) =>
   NARROWING.every((name) => flags[name] === undefined);
 
 /** The live runs and the newest, newest first; says if there are others. */
-async function firstLook(link: Link, wanted: RunsWanted, context: Context, signal?: AbortSignal): Promise<RunJson[]> {
+async function firstLook(
+  link: Link,
+  wanted: RunsWanted,
+  context: Context,
+  signal?: AbortSignal,
+): Promise<RunJson[]> {
   const newest = await fetchRuns(link, { ...wanted, limit: NEWEST + 1 }, signal);
   if (newest.length <= NEWEST) return newest;
   const live = await fetchRuns(link, { ...wanted, states: LIVE_STATES }, signal);
@@ -154,7 +182,9 @@ async function listed(
     columns: queried([
       ...(typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : []),
       ...(needed === undefined ? [] : [needed]),
-      ...(by !== undefined && typeof flags["sort"] === "string" ? [sortOf(flags["sort"]).column] : []),
+      ...(by !== undefined && typeof flags["sort"] === "string"
+        ? [sortOf(flags["sort"]).column]
+        : []),
     ]),
     limit: Number(flags["limit"] ?? Infinity),
   };
@@ -174,7 +204,9 @@ async function warnOfUnknown(
 ): Promise<void> {
   const where = runs.length === 0 ? String(flags["where"] ?? "") : "";
   const chosen = typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : [];
-  const empty = queried(chosen).filter((name) => runs.length > 0 && runs.every(({ values }) => values?.[name] == null));
+  const empty = queried(chosen).filter((name) =>
+    runs.length > 0 && runs.every(({ values }) => values?.[name] == null)
+  );
   const sort = typeof flags["sort"] === "string" ? queried([sortOf(flags["sort"]).column]) : [];
   if (where === "" && empty.length === 0 && sort.length === 0) return;
   const { unknownColumns } = await import("../../text/unknown_columns.ts");
@@ -184,7 +216,10 @@ async function warnOfUnknown(
   }
 }
 
-async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Timestamp | undefined> {
+async function sinceOf(
+  flags: Record<string, unknown>,
+  now: number,
+): Promise<Timestamp | undefined> {
   if (flags["since"] === undefined) return undefined;
   const { timestampOfMs } = await import("../../../wire/time.ts");
   return timestampOfMs(momentValue(String(flags["since"]), now));
@@ -194,7 +229,9 @@ async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Tim
 function sortByDaemon(flag: unknown): string {
   const { column, descending } = sortOf(typeof flag === "string" ? flag : "");
   if (column === "" || queried([column]).length > 0) return `${descending ? "-" : ""}${column}`;
-  const [{ name }] = chooseColumns([column], listColumns({ now: 0, shortId: (id) => id })) as [ListColumn];
+  const [{ name }] = chooseColumns([column], listColumns({ now: 0, shortId: (id) => id })) as [
+    ListColumn,
+  ];
   return `${descending ? "-" : ""}${name === "run" ? "run_id" : name}`;
 }
 
@@ -245,7 +282,8 @@ function renderRuns(
     ...listColumns({ now: now(), shortId: (id) => ids.get(id)! }),
     ...queried(chosen ?? []).map(valueColumn),
   ];
-  const columns = (standard: readonly string[]): ListColumn[] => chooseColumns(chosen ?? standard, all);
+  const columns = (standard: readonly string[]): ListColumn[] =>
+    chooseColumns(chosen ?? standard, all);
   const shown = columns(format === "wide" || format === "csv" ? WIDE_COLUMNS : DEFAULT_COLUMNS);
   if (quiet) return runs.map((r) => `${r.run_id}\n`).join("");
   switch (format) {
@@ -257,7 +295,13 @@ function renderRuns(
       return csv(shown.map((c) => c.name), runs.map((r) => shown.map((c) => c.value(r))));
     default:
       if (runs.length === 0) return trash ? "The trash is empty.\n" : "No runs.\n";
-      if (!terminal.isTty || format === "wide") return table(shown, runs, { width: undefined, color: terminal.color });
-      return table(chosen === undefined ? fitting(shown, runs, terminal.width) : shown, runs, terminal);
+      if (!terminal.isTty || format === "wide") {
+        return table(shown, runs, { width: undefined, color: terminal.color });
+      }
+      return table(
+        chosen === undefined ? fitting(shown, runs, terminal.width) : shown,
+        runs,
+        terminal,
+      );
   }
 }

@@ -44,9 +44,16 @@ export function define(command: Command, context: Context): void {
     .addOption(bandOption())
     .option("--log", "logarithmic y axis")
     .option("--time", "x axis: seconds since a curve's first point, instead of step or episode")
-    .option("--overwritten", "also draw records that a later attempt, resumed from a checkpoint, recorded again")
+    .option(
+      "--overwritten",
+      "also draw records that a later attempt, resumed from a checkpoint, recorded again",
+    )
     .option("--title <text>", "heading of the report (default: the names of the runs)")
-    .addOption(new Option("--out <file>", "where to write it; -: standard output").default("mosaic-report.html"));
+    .addOption(
+      new Option("--out <file>", "where to write it; -: standard output").default(
+        "mosaic-report.html",
+      ),
+    );
   connectionOptions(command)
     .addHelpText(
       "after",
@@ -75,22 +82,33 @@ export function define(command: Command, context: Context): void {
         const info = infoIfThere(file);
         // Renaming the page to this name would remove the device or pipe.
         if (info !== undefined && !info.isFile && !info.isDirectory && !info.isSymlink) {
-          throw new MosaicError("invalid_argument", `${file}: this is a pipe or a device, not a file`, {
-            hint: "Name a file, or - for standard output.",
-          });
+          throw new MosaicError(
+            "invalid_argument",
+            `${file}: this is a pipe or a device, not a file`,
+            {
+              hint: "Name a file, or - for standard output.",
+            },
+          );
         }
         writeFileAtomic(file, page, { mode: 0o644 });
       } catch (error) {
         const known = explainPath(error, file);
         if (known instanceof MosaicError && known.code !== "not_found") throw known;
         if (known instanceof MosaicError) {
-          throw new MosaicError("not_found", `${file}: its directory does not exist`, { cause: error });
+          throw new MosaicError("not_found", `${file}: its directory does not exist`, {
+            cause: error,
+          });
         }
-        throw new MosaicError("invalid_argument", `--out is "${file}", which cannot be written: ${messageOf(error)}`);
+        throw new MosaicError(
+          "invalid_argument",
+          `--out is "${file}", which cannot be written: ${messageOf(error)}`,
+        );
       }
       const size = sizeText(new TextEncoder().encode(page).length);
       context.out.write(
-        `${escapeControl(file)}  ${count(runs.length)} ${runs.length === 1 ? "run" : "runs"}, ${size}\n`,
+        `${escapeControl(file)}  ${count(runs.length)} ${
+          runs.length === 1 ? "run" : "runs"
+        }, ${size}\n`,
       );
     });
 }
@@ -115,8 +133,15 @@ function readerOf(link: Link): ReportReader {
   };
 }
 
-async function chosenRuns(link: Link, refs: string[], flags: Record<string, unknown>): Promise<ReportedRun[]> {
-  const [where, tags] = [flags["where"] as string | undefined, flags["tag"] as string[] | undefined];
+async function chosenRuns(
+  link: Link,
+  refs: string[],
+  flags: Record<string, unknown>,
+): Promise<ReportedRun[]> {
+  const [where, tags] = [
+    flags["where"] as string | undefined,
+    flags["tag"] as string[] | undefined,
+  ];
   const found = [...refs];
   if (where !== undefined || tags !== undefined) {
     const listed = await fetchRuns(link, { where: where ?? "", tags: tags ?? [] });

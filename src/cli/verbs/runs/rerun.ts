@@ -4,7 +4,12 @@ import { MosaicError } from "../../../base/errors.ts";
 import { HIDDEN } from "../../../base/text/secrets.ts";
 import type { Context } from "../../link/context.ts";
 import { Link } from "../../link/daemon_link.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  outputOption,
+  RUN_ARGUMENT,
+} from "../../verb/flags.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import { FOLLOW_EXITS, submit, type SubmitOptions } from "./submit.ts";
 
@@ -16,7 +21,11 @@ export function define(command: Command, context: Context, result: { code: numbe
         "said: files that were not recorded, packages that differ.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .option("--set <name=value>", "change a parameter of its command line or config (repeatable)", setting)
+    .option(
+      "--set <name=value>",
+      "change a parameter of its command line or config (repeatable)",
+      setting,
+    )
     .option("--seed <n>", "change the parameter that is its seed")
     .option("--at-commit", "with the code that ran, not the code of now")
     .option("--repository <dir>", "with --at-commit: another clone that has the commit")
@@ -57,9 +66,13 @@ async function repeated(
   using link = await Link.open(context, connectionFlags(flags));
   const run = await link.unary(link.methods.getRun, { run: ref });
   if (run.configJson.includes(HIDDEN)) {
-    throw new MosaicError("permission_denied", "the config has secrets, which the daemon hides from this token", {
-      hint: "Use the admin token, or the daemon's socket as its user.",
-    });
+    throw new MosaicError(
+      "permission_denied",
+      "the config has secrets, which the daemon hides from this token",
+      {
+        hint: "Use the admin token, or the daemon's socket as its user.",
+      },
+    );
   }
   const { repeatRun } = await import("../../code/repeat_run.ts");
   return await repeatRun(context, link, run, {

@@ -38,7 +38,10 @@ export function define(command: Command, context: Context, result: { code: numbe
     // Everything after the program's name belongs to the program, with or without "--".
     .passThroughOptions()
     .argument("<command...>", "the program and its arguments")
-    .option("-f, --follow", "print its output and events until it has ended; exit code by its outcome");
+    .option(
+      "-f, --follow",
+      "print its output and events until it has ended; exit code by its outcome",
+    );
   submits(runOptions(command), context, result);
 }
 
@@ -56,29 +59,56 @@ export function runOptions(command: Command): Command {
       "share cards: memory of each that the run needs, as 6G; more is an alert, and with :pause or :cancel also that",
       gpuMemoryValue,
     )
-    .option("--cpus <n>", "CPUs; enforced where the daemon has --cgroup-parent, or by Slurm", wholeNumber(1))
-    .option("--memory <size>", "memory, such as 16G, at least 256M; enforced as --cpus is", memoryValue)
+    .option(
+      "--cpus <n>",
+      "CPUs; enforced where the daemon has --cgroup-parent, or by Slurm",
+      wholeNumber(1),
+    )
+    .option(
+      "--memory <size>",
+      "memory, such as 16G, at least 256M; enforced as --cpus is",
+      memoryValue,
+    )
     .option(
       "--slurm [fields]",
       "Slurm places the run; fields are those of metadata.slurm, such as partition=gpu,time=720 (default: the daemon's --slurm)",
       slurmValue,
     )
-    .option("-e, --env <name=value>", "environment variable; NAME alone passes your value on", repeated)
+    .option(
+      "-e, --env <name=value>",
+      "environment variable; NAME alone passes your value on",
+      repeated,
+    )
     .option("--env-all", "pass on your whole environment; it is stored with the run")
     .option("-t, --tag <tag>", "tag (repeatable)", repeated)
-    .option("--priority <n>", "priority; higher starts earlier (default: 0)", wholeNumber(-1_000_000))
+    .option(
+      "--priority <n>",
+      "priority; higher starts earlier (default: 0)",
+      wholeNumber(-1_000_000),
+    )
     .option("--cwd <dir>", "working directory (default: the current directory)")
     .option("--max-steps <n>", "maximum number of steps", wholeNumber(1))
     .option("--max-duration <duration>", "maximum running time, such as 90m", durationValue)
-    .option("--stall-timeout <duration>", "fail the run after this long without output", durationValue)
+    .option(
+      "--stall-timeout <duration>",
+      "fail the run after this long without output",
+      durationValue,
+    )
     .option(
       "--min-gpu-util <rule>",
       "alert if its GPUs are used less, as 10%/1h; with :pause or :cancel also that",
       gpuUseValue,
     )
     .option("--attempts <n>", "maximum number of attempts if the run fails", wholeNumber(1))
-    .option("--backoff <seconds>", "delay before the second attempt, doubled for each further one", decimal(0))
-    .option("--supports-pause", "the program accepts pause and resume as JSON lines on standard input")
+    .option(
+      "--backoff <seconds>",
+      "delay before the second attempt, doubled for each further one",
+      decimal(0),
+    )
+    .option(
+      "--supports-pause",
+      "the program accepts pause and resume as JSON lines on standard input",
+    )
     .option("--worker-id <id>", "worker's name in log files and records")
     .option(
       "--objective <metric>",
@@ -90,7 +120,11 @@ export function runOptions(command: Command): Command {
       "also read tracker files of this pattern (repeatable; see docs/reference/formats.md)",
       repeated,
     )
-    .option("--uses <artifact>", "an artifact that it reads, as RUN:PATH or NAME:ALIAS (repeatable)", repeated)
+    .option(
+      "--uses <artifact>",
+      "an artifact that it reads, as RUN:PATH or NAME:ALIAS (repeatable)",
+      repeated,
+    )
     .option("--no-observe", "read no files of trackers, only what the program prints");
 }
 
@@ -104,36 +138,61 @@ function submits(command: Command, context: Context, result: { code: number }): 
       "after",
       manual({
         examples: [
-          ["mosaic run --follow -- python train.py --lr 3e-4", "train, print its output, exit by the outcome"],
-          ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "wait for a free GPU slot"],
-          ["mosaic run --gpu-memory 6G -- python train.py", "one GPU, shared with runs that declare the rest"],
+          [
+            "mosaic run --follow -- python train.py --lr 3e-4",
+            "train, print its output, exit by the outcome",
+          ],
+          [
+            "mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh",
+            "wait for a free GPU slot",
+          ],
+          [
+            "mosaic run --gpu-memory 6G -- python train.py",
+            "one GPU, shared with runs that declare the rest",
+          ],
           [
             "mosaic run --slurm partition=gpu,time=720 --gpus 1 -- python train.py",
             "on a node of Slurm",
           ],
-          ["mosaic run --after prepare --begin 18:00 -- python train.py", "when run prepare has ended well, tonight"],
-          ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
+          [
+            "mosaic run --after prepare --begin 18:00 -- python train.py",
+            "when run prepare has ended well, tonight",
+          ],
+          [
+            "mosaic run --attempts 3 --max-duration 8h -- python train.py",
+            "retry failures, with a limit",
+          ],
         ],
         exits: { ...FOLLOW_EXITS, 4: "no such program or working directory" },
       }),
     )
     .action(async (words: string[], flags: Record<string, unknown>) => {
-      const { config, here, missing, variables } = configOf(words, flags, context, crypto.randomUUID());
+      const { config, here, missing, variables } = configOf(
+        words,
+        flags,
+        context,
+        crypto.randomUUID(),
+      );
       if (flags["dryRun"] === true) {
         warnOfLeftOut(missing, context);
         context.out.write(`${JSON.stringify(config, null, 2)}\n`);
         return;
       }
       if (here) await offerDaemon(context, connectionFlags(flags));
-      const choosesGpus = (flags["gpus"] ?? flags["gpuMemory"]) !== undefined || flags["slurm"] !== undefined ||
+      const choosesGpus = (flags["gpus"] ?? flags["gpuMemory"]) !== undefined ||
+        flags["slurm"] !== undefined ||
         variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
       const configJson = JSON.stringify(config);
-      const code = flags["snapshot"] === true ? await snapshot(context, configJson, flags) : { configJson };
+      const code = flags["snapshot"] === true
+        ? await snapshot(context, configJson, flags)
+        : { configJson };
       result.code = await submit(context, code.configJson, flags, {
         ...code,
         before: async (link) => {
           if (!choosesGpus) warnOfUnusedGpus(await link.unary(link.methods.getHost, {}), context);
-          if (missing.length > 0 && !await wasWarned(missing, link)) warnOfLeftOut(missing, context);
+          if (missing.length > 0 && !await wasWarned(missing, link)) {
+            warnOfLeftOut(missing, context);
+          }
           warnOfContainer(words, context);
         },
       });
@@ -144,7 +203,9 @@ function submits(command: Command, context: Context, result: { code: number }): 
 function gpusValue(text: string): number {
   const value = text.trim() === "" ? NaN : Number(text);
   if ((Number.isSafeInteger(value) && value >= 0) || (value > 0 && value < 1)) return value;
-  throw new InvalidArgumentError("It must be a number of GPUs, or a part of one between 0 and 1, such as 0.25.");
+  throw new InvalidArgumentError(
+    "It must be a number of GPUs, or a part of one between 0 and 1, such as 0.25.",
+  );
 }
 
 interface GpuMemory {
@@ -157,7 +218,9 @@ function gpuMemoryValue(text: string): GpuMemory {
   const [, size = "", then] = /^(.*?)(?::(pause|cancel))?$/s.exec(text) ?? [];
   const mb = Math.ceil((parseBytes(size) ?? 0) / 2 ** 20);
   if (mb >= 64) return { mb, then };
-  throw new InvalidArgumentError("It must be a size of at least 64M, as 6G, and may end with :pause or :cancel.");
+  throw new InvalidArgumentError(
+    "It must be a size of at least 64M, as 6G, and may end with :pause or :cancel.",
+  );
 }
 
 /** What the run does if it takes more of a card than it has declared. */
@@ -167,12 +230,20 @@ function overRule({ then }: GpuMemory): Record<string, unknown>[] {
 
 /** "10%/1h", "5%/15m:cancel": an alert rule. */
 function gpuUseValue(text: string): Record<string, unknown> {
-  const [, percent, time, then] = /^(\d+(?:\.\d+)?)%\/(\w+?)(?::(tell|pause|cancel))?$/.exec(text) ?? [];
+  const [, percent, time, then] =
+    /^(\d+(?:\.\d+)?)%\/(\w+?)(?::(tell|pause|cancel))?$/.exec(text) ?? [];
   const ms = time === undefined ? undefined : parseDuration(time);
   if (ms === undefined || ms <= 0 || Number(percent) <= 0 || Number(percent) > 100) {
-    throw new InvalidArgumentError("It must be a share and a time, as 10%/1h, and may end with :pause or :cancel.");
+    throw new InvalidArgumentError(
+      "It must be a share and a time, as 10%/1h, and may end with :pause or :cancel.",
+    );
   }
-  return { when: "gpu_idle", value: Number(percent), seconds: ms / 1000, ...(then === undefined ? {} : { then }) };
+  return {
+    when: "gpu_idle",
+    value: Number(percent),
+    seconds: ms / 1000,
+    ...(then === undefined ? {} : { then }),
+  };
 }
 
 /**
@@ -180,7 +251,12 @@ function gpuUseValue(text: string): Record<string, unknown> {
  * @param nonce makes it differ from the configs of other runs
  * @throws MosaicError `not_found`, `invalid_argument` for a program or directory of this host
  */
-export function configOf(words: readonly string[], flags: Record<string, unknown>, context: Context, nonce: string) {
+export function configOf(
+  words: readonly string[],
+  flags: Record<string, unknown>,
+  context: Context,
+  nonce: string,
+) {
   const cwd = resolve(String(flags["cwd"] ?? "."));
   const gpuMemory = flags["gpuMemory"] as GpuMemory | undefined;
   const alerts = [
@@ -252,14 +328,20 @@ export function warnOfLeftOut(names: readonly string[], context: Context): void 
 /** What a container engine runs is no process of the client that the run starts. */
 function warnOfContainer([program, verb]: readonly string[], context: Context): void {
   const engine = program!.slice(program!.lastIndexOf("/") + 1);
-  if (!["docker", "podman", "nerdctl"].includes(engine) || !["run", "exec", "start"].includes(verb ?? "")) return;
+  if (
+    !["docker", "podman", "nerdctl"].includes(engine) ||
+    !["run", "exec", "start"].includes(verb ?? "")
+  ) return;
   context.err.write(
     `mosaic: the container is a process of ${engine}'s, not of this run. A cancelled run ends the ${engine} client, and the ` +
       "container may run on; let mosaic proxy be its entry point instead (mosaic docs containers)\n",
   );
 }
 
-/** Whether the newest run did not get them either: then the warning was printed when it was submitted. */
+/**
+ * Whether the newest run did not get them either: then the warning was printed when it was
+ * submitted.
+ */
 async function wasWarned(names: readonly string[], link: Link): Promise<boolean> {
   try {
     const { configJson } = await link.unary(link.methods.getRun, { run: "@last" });
@@ -267,7 +349,9 @@ async function wasWarned(names: readonly string[], link: Link): Promise<boolean>
     return Array.isArray(before) && names.every((name) => before.includes(name));
   } catch (error) {
     // There is no run, or this caller may not see it.
-    if (error instanceof MosaicError && ["not_found", "permission_denied"].includes(error.code)) return false;
+    if (error instanceof MosaicError && ["not_found", "permission_denied"].includes(error.code)) {
+      return false;
+    }
     throw error;
   }
 }
@@ -284,7 +368,9 @@ function warnOfUnusedGpus({ gpus }: HostResponse, context: Context): void {
 /** @throws MosaicError `not_found`; `invalid_argument` for a file */
 function requireDirectory(cwd: string): void {
   const info = infoOf(cwd);
-  if (info === "missing") throw new MosaicError("not_found", `--cwd ${cwd}: there is no such directory`);
+  if (info === "missing") {
+    throw new MosaicError("not_found", `--cwd ${cwd}: there is no such directory`);
+  }
   if (info !== undefined && !info.isDirectory) {
     throw new MosaicError("invalid_argument", `--cwd ${cwd}: this is a file, not a directory`);
   }
@@ -295,7 +381,8 @@ function infoOf(path: string): Deno.FileInfo | "missing" | undefined {
   try {
     return Deno.statSync(path);
   } catch (error) {
-    const missing = error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+    const missing = error instanceof Deno.errors.NotFound ||
+      error instanceof Deno.errors.NotADirectory;
     return missing ? "missing" : undefined;
   }
 }
@@ -312,7 +399,8 @@ const INTERPRETERS: Record<string, string> = {
 /**
  * @param program result of `resolveProgram`
  * @param word as the user gave it
- * @throws MosaicError `not_found`; `invalid_argument` for a directory or a file that is not executable
+ * @throws MosaicError `not_found`; `invalid_argument` for a directory or a file that is not
+ * executable
  */
 function requireProgram(program: string, word: string): void {
   if (program.startsWith("mosaic:")) return;
@@ -323,13 +411,17 @@ function requireProgram(program: string, word: string): void {
   }
   const info = infoOf(program);
   if (info === undefined) return;
-  if (info === "missing") throw new MosaicError("not_found", `${program}: there is no such program`);
+  if (info === "missing") {
+    throw new MosaicError("not_found", `${program}: there is no such program`);
+  }
   if (info.isDirectory) {
     throw new MosaicError("invalid_argument", `${program}: this is a directory, not a program`);
   }
   if (((info.mode ?? 0o111) & 0o111) !== 0) return;
   const interpreter = INTERPRETERS[/\.(\w+)$/.exec(program)?.[1] ?? ""];
-  const named = interpreter === undefined ? "name its interpreter" : `name its interpreter: ${interpreter} ${word}`;
+  const named = interpreter === undefined
+    ? "name its interpreter"
+    : `name its interpreter: ${interpreter} ${word}`;
   throw new MosaicError("invalid_argument", `${program}: this file is not executable`, {
     hint: `Make it executable: chmod +x ${word}; or ${named}`,
   });

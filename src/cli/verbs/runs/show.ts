@@ -4,7 +4,12 @@ import { HIDDEN } from "../../../base/text/secrets.ts";
 import { presentConfig } from "../../../config/present_config.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  outputOption,
+  RUN_ARGUMENT,
+} from "../../verb/flags.ts";
 import { artifactJsonOf, eventJsonOf } from "../../../runs/fields/host_json.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import { codeJson, fetchCode } from "../../code/fetch_code.ts";
@@ -27,7 +32,10 @@ export function define(command: Command, context: Context): void {
       "--code",
       "print what ran instead: commit, changed files, interpreter, packages (docs/how-to/reproduction.md)",
     )
-    .option("--diff", "print the run's changes to its commit instead, as a patch; secrets are masked")
+    .option(
+      "--diff",
+      "print the run's changes to its commit instead, as a patch; secrets are masked",
+    )
     .option("--reveal", "with --config: print secrets too");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
@@ -37,7 +45,10 @@ export function define(command: Command, context: Context): void {
           ["mosaic show @last", "the newest run"],
           ["mosaic show 01K9ZQ -o json | jq .transitions", "the run's state changes"],
           ["mosaic show @last --code", "commit, changed files, packages"],
-          ["mosaic show @last --config | jq '.run_name = \"again\"' | mosaic submit -", "submit it again"],
+          [
+            "mosaic show @last --config | jq '.run_name = \"again\"' | mosaic submit -",
+            "submit it again",
+          ],
         ],
       }),
     )
@@ -49,8 +60,9 @@ export function define(command: Command, context: Context): void {
         const reveal = flags["reveal"] === true || !context.terminal.isTty;
         const { text, hidden } = presentConfig(run.configJson, reveal);
         context.out.write(`${text}\n`);
-        if (hidden > 0) context.err.write(`mosaic: secrets are hidden (${hidden}); --reveal shows them\n`);
-        // The daemon replaced secrets with this text: no submitted config contains it.
+        if (hidden > 0) {
+          context.err.write(`mosaic: secrets are hidden (${hidden}); --reveal shows them\n`);
+        } // The daemon replaced secrets with this text: no submitted config contains it.
         else if (text.includes(HIDDEN)) {
           context.err.write(
             "mosaic: the daemon hides secrets from a read token; use the admin token to see them\n",
@@ -58,7 +70,9 @@ export function define(command: Command, context: Context): void {
         }
         return;
       }
-      if (flags["code"] === true || flags["diff"] === true) return await showCode(context, link, run, flags);
+      if (flags["code"] === true || flags["diff"] === true) {
+        return await showCode(context, link, run, flags);
+      }
       const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
       const detail = { ...runDetailJsonOf(run), artifacts: artifacts.map(artifactJsonOf) };
       if (flags["output"] === "json") {
@@ -67,8 +81,20 @@ export function define(command: Command, context: Context): void {
       }
       const notRead = new NotReadLines();
       const { signal } = new AbortController();
-      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds: [...NOT_READ_KINDS], sinceSeq });
-      for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
+      const request = (sinceSeq: bigint) => ({
+        run: run.runId,
+        kinds: [...NOT_READ_KINDS],
+        sinceSeq,
+      });
+      for await (
+        const event of link.resumed(
+          link.methods.streamEvents,
+          request,
+          (event) => event.seq,
+          0n,
+          signal,
+        )
+      ) {
         notRead.add(event.kind, eventJsonOf(event).data as Parameters<NotReadLines["add"]>[1]);
       }
       context.out.write(
@@ -81,12 +107,21 @@ export function define(command: Command, context: Context): void {
     });
 }
 
-async function showCode(context: Context, link: Link, run: Run, flags: Record<string, unknown>): Promise<void> {
+async function showCode(
+  context: Context,
+  link: Link,
+  run: Run,
+  flags: Record<string, unknown>,
+): Promise<void> {
   const records = await fetchCode(link, run.runId, flags["diff"] === true);
   if (flags["diff"] === true) return context.out.writeBytes(records[0]?.diff ?? new Uint8Array());
   const detail = runDetailJsonOf(run);
   if (flags["output"] === "json") {
-    const shown = { run_id: run.runId, command: shownWords(detail.config), records: records.map(codeJson) };
+    const shown = {
+      run_id: run.runId,
+      command: shownWords(detail.config),
+      records: records.map(codeJson),
+    };
     return context.out.write(`${JSON.stringify(shown, null, 2)}\n`);
   }
   context.out.write(codeText(detail, records, context.terminal.color));

@@ -4,7 +4,13 @@ import { messageOf, MosaicError } from "../../../base/errors.ts";
 import type { SubmitRunResponse } from "../../../gen/gymgui/trainer_pb.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
-import { codeOption, connectionFlags, connectionOptions, outputOption, repeated } from "../../verb/flags.ts";
+import {
+  codeOption,
+  connectionFlags,
+  connectionOptions,
+  outputOption,
+  repeated,
+} from "../../verb/flags.ts";
 import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { isStandardInput } from "../../link/standard_streams.ts";
 import { explainPath } from "../../../permissions/missing.ts";
@@ -28,13 +34,26 @@ export function define(command: Command, context: Context, result: { code: numbe
         "new run is started.",
     )
     .argument("<file>", "config file, or - for standard input")
-    .option("-f, --follow", "print its output and events until it has ended; exit code by its outcome")
+    .option(
+      "-f, --follow",
+      "print its output and events until it has ended; exit code by its outcome",
+    )
     .option("--run-id <ulid>", "id of the new run")
-    .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
+    .option(
+      "--observe <glob>",
+      "also read tracker files of this pattern, besides the config's (repeatable)",
+      repeated,
+    )
     .option("--no-observe", "read no files of trackers, whatever the config says")
     .addOption(codeOption())
-    .option("--snapshot", "start from a copy of the repository's files as they are now, removed with the run")
-    .option("--check", "submit nothing: print the config's digest, or every violation; needs no daemon")
+    .option(
+      "--snapshot",
+      "start from a copy of the repository's files as they are now, removed with the run",
+    )
+    .option(
+      "--check",
+      "submit nothing: print the config's digest, or every violation; needs no daemon",
+    )
     .option("--canonical", "with --check: print the canonical form, whose SHA-256 is the digest");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
@@ -43,8 +62,14 @@ export function define(command: Command, context: Context, result: { code: numbe
         examples: [
           ["mosaic submit train.json", "submit, print the run's id"],
           ["mosaic submit --check train.json", "say whether it is valid"],
-          ["mosaic submit --follow train.json && mosaic export @last --format csv", "train, then export"],
-          ["jq '.metadata.worker.config.seed = 7' train.json | mosaic submit -", "submit a variation"],
+          [
+            "mosaic submit --follow train.json && mosaic export @last --format csv",
+            "train, then export",
+          ],
+          [
+            "jq '.metadata.worker.config.seed = 7' train.json | mosaic submit -",
+            "submit a variation",
+          ],
         ],
         exits: FOLLOW_EXITS,
       }),
@@ -62,8 +87,15 @@ export function define(command: Command, context: Context, result: { code: numbe
         code: flags["code"],
       });
       const runId = typeof flags["runId"] === "string" ? flags["runId"] : "";
-      const taken = flags["snapshot"] === true ? await snapshot(context, configJson, flags) : undefined;
-      result.code = await submit(context, taken?.configJson ?? configJson, { ...flags, runId }, taken);
+      const taken = flags["snapshot"] === true
+        ? await snapshot(context, configJson, flags)
+        : undefined;
+      result.code = await submit(
+        context,
+        taken?.configJson ?? configJson,
+        { ...flags, runId },
+        taken,
+      );
     });
 }
 
@@ -102,7 +134,9 @@ export async function submit(
   const here = flags["target"] === undefined && !context.env("MOSAIC_TARGET");
   const code = here && given === undefined ? codeOf(configJson) : undefined;
   const collecting = given ?? (code === undefined ? undefined : collect(context, code));
-  using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
+  using link = await Link.open(context, connectionFlags(flags), {
+    retryMs: follow ? FOLLOW_RETRY_MS : 0,
+  });
   await before?.(link);
   const { TrainerService } = await import("../../../gen/gymgui/trainer_pb.ts");
   let submitted: SubmitRunResponse;
@@ -131,21 +165,32 @@ export async function submit(
 
 /**
  * Copies the files of the repository in which the config's run works.
- * @throws MosaicError `failed_precondition` if the daemon is on another host, `invalid_argument` for a config that names no
- * working directory
+ * @throws MosaicError `failed_precondition` if the daemon is on another host, `invalid_argument`
+ * for a config that names no working directory
  */
-export async function snapshot(context: Context, configJson: string, flags: Record<string, unknown>) {
+export async function snapshot(
+  context: Context,
+  configJson: string,
+  flags: Record<string, unknown>,
+) {
   if (flags["target"] !== undefined || context.env("MOSAIC_TARGET")) {
-    throw new MosaicError("failed_precondition", "--snapshot copies files of this host, and the daemon is on another", {
-      hint: "Leave --target and MOSAIC_TARGET out.",
-    });
+    throw new MosaicError(
+      "failed_precondition",
+      "--snapshot copies files of this host, and the daemon is on another",
+      {
+        hint: "Leave --target and MOSAIC_TARGET out.",
+      },
+    );
   }
-  if (flags["runId"] !== undefined) throw new MosaicError("invalid_argument", "--snapshot goes without --run-id");
+  if (flags["runId"] !== undefined) {
+    throw new MosaicError("invalid_argument", "--snapshot goes without --run-id");
+  }
   const { configObject, objectIn } = await import("../../../runs/moved_config.ts");
   const cwd = objectIn(objectIn(configObject(configJson), "metadata"), "worker").get("cwd");
   if (typeof cwd !== "string" || !cwd.startsWith("/")) {
     throw new MosaicError("invalid_argument", "--snapshot: the config has no metadata.worker.cwd", {
-      hint: "Its files are copied from there: give the absolute path of a directory of the repository.",
+      hint:
+        "Its files are copied from there: give the absolute path of a directory of the repository.",
     });
   }
   using link = await Link.open(context, connectionFlags(flags));
@@ -154,22 +199,31 @@ export async function snapshot(context: Context, configJson: string, flags: Reco
 }
 
 /**
- * The daemon reports all violations of a config on one line; prints them one per line, as `--check` does. Other errors
- * (and violations that only the daemon's version finds) are returned unchanged.
+ * The daemon reports all violations of a config on one line; prints them one per line, as `--check`
+ * does. Other errors (and violations that only the daemon's version finds) are returned unchanged.
  */
-async function withViolations(error: unknown, configJson: string, context: Context): Promise<unknown> {
+async function withViolations(
+  error: unknown,
+  configJson: string,
+  context: Context,
+): Promise<unknown> {
   if (!(error instanceof MosaicError) || error.code !== "invalid_argument") return error;
   // Load the schema only when it is needed.
   const { violationsOf } = await import("../../../config/config.ts");
   const violations = violationsOf(configJson);
   if (violations.length < 2) return error;
-  for (const { path, message } of violations) context.err.write(`${escapeControl(path)} ${escapeControl(message)}\n`);
-  return new MosaicError("invalid_argument", `the config has ${violations.length} violations`, { cause: error });
+  for (const { path, message } of violations) {
+    context.err.write(`${escapeControl(path)} ${escapeControl(message)}\n`);
+  }
+  return new MosaicError("invalid_argument", `the config has ${violations.length} violations`, {
+    cause: error,
+  });
 }
 
 /**
  * A config, from a file or from standard input.
- * @throws MosaicError `not_found`; `invalid_argument` or `permission_denied` for a path that cannot be read
+ * @throws MosaicError `not_found`; `invalid_argument` or `permission_denied` for a path that cannot
+ * be read
  */
 export async function readConfigText(file: string, context: Context): Promise<string> {
   if (isStandardInput(file)) return await context.readInput();
@@ -183,7 +237,11 @@ export async function readConfigText(file: string, context: Context): Promise<st
 }
 
 /** Prints a config's digest, its canonical form, or its violations. @returns the exit code */
-export async function check(file: string, flags: Record<string, unknown>, context: Context): Promise<number> {
+export async function check(
+  file: string,
+  flags: Record<string, unknown>,
+  context: Context,
+): Promise<number> {
   const text = await readConfigText(file, context);
   const { readConfig, violationsOf } = await import("../../../config/config.ts");
   const violations = violationsOf(text);
@@ -192,8 +250,12 @@ export async function check(file: string, flags: Record<string, unknown>, contex
   if (flags["output"] === "json") {
     context.out.write(`${JSON.stringify({ valid, digest, violations }, null, 2)}\n`);
   } else if (!valid) {
-    for (const { path, message } of violations) context.err.write(`${escapeControl(`${path} ${message}`)}\n`);
-    context.err.write(`mosaic: ${file}: ${violations.length} violation${violations.length === 1 ? "" : "s"}\n`);
+    for (const { path, message } of violations) {
+      context.err.write(`${escapeControl(`${path} ${message}`)}\n`);
+    }
+    context.err.write(
+      `mosaic: ${file}: ${violations.length} violation${violations.length === 1 ? "" : "s"}\n`,
+    );
   } else if (flags["canonical"] === true) {
     // No newline: the digest is the SHA-256 of exactly this text.
     context.out.write(readConfig(text).canonicalJson);

@@ -18,7 +18,10 @@ export function define(command: Command, context: Context, result: { code: numbe
       manual({
         examples: [
           ["mosaic validate train.json", "now: mosaic submit --check train.json"],
-          ["mosaic validate --canonical train.json | sha256sum", "compute the digest with sha256sum"],
+          [
+            "mosaic validate --canonical train.json | sha256sum",
+            "compute the digest with sha256sum",
+          ],
         ],
         exits: { 0: "valid", 2: "not valid", 4: "no such file" },
       }),

@@ -3,7 +3,13 @@ import type { Command } from "commander";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { EXIT, exitOfOutcome } from "../../link/exit.ts";
-import { connectionFlags, connectionOptions, durationValue, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  durationValue,
+  outputOption,
+  RUN_ARGUMENT,
+} from "../../verb/flags.ts";
 import { duration } from "../../../base/text/format.ts";
 import { untilEnded } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
@@ -53,19 +59,25 @@ export function define(command: Command, context: Context, result: { code: numbe
         try {
           // Resolve all names first: @last may change, and a misspelt name should fail at once.
           const ids: string[] = [];
-          for (const run of refs) ids.push((await link.unary(link.methods.getRun, { run }, signal)).runId);
+          for (const run of refs) {
+            ids.push((await link.unary(link.methods.getRun, { run }, signal)).runId);
+          }
           for (const id of ids) {
             const run = await untilEnded(link, id, signal);
             if (run === undefined) {
               if (!interrupted.aborted) {
-                context.err.write(`mosaic: run ${escapeControl(id)} has not ended after ${duration(timeout!)}\n`);
+                context.err.write(
+                  `mosaic: run ${escapeControl(id)} has not ended after ${duration(timeout!)}\n`,
+                );
               }
               return EXIT.timedOut;
             }
             code ||= exitOfOutcome(run.outcome);
             if (flags["output"] === "table") {
               context.out.write(
-                `${run.runId}  ${stateWord(run.state)}${run.reason === "" ? "" : `: ${escapeControl(run.reason)}`}\n`,
+                `${run.runId}  ${stateWord(run.state)}${
+                  run.reason === "" ? "" : `: ${escapeControl(run.reason)}`
+                }\n`,
               );
             } else if (flags["output"] === "jsonl") {
               context.out.write(`${JSON.stringify(runJsonOf(run))}\n`);

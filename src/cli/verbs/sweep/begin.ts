@@ -20,33 +20,52 @@ import { driveSweep, type Optimized } from "./optimizer.ts";
 type Flags = Record<string, unknown>;
 
 /** @returns the exit code */
-export async function beginSweep(words: readonly string[], flags: Flags, context: Context): Promise<number> {
+export async function beginSweep(
+  words: readonly string[],
+  flags: Flags,
+  context: Context,
+): Promise<number> {
   const { specOf } = await import("../../../sweeps/described.ts");
   const described = await describe(words, flags, context);
   for (const note of described.notes) context.err.write(`mosaic: ${note}\n`);
   const command = described.command ?? (described.config === undefined ? words : undefined);
-  const run = command === undefined ? undefined : configOf(command, { ...flags, name: "trial" }, context, "");
+  const run = command === undefined
+    ? undefined
+    : configOf(command, { ...flags, name: "trial" }, context, "");
   const config = (run?.config ?? described.config) as Record<string, unknown>;
   const given = (flags["sweepName"] ?? flags["name"] ?? described.name) as string | undefined;
   const name = given ??
-    (command === undefined ? String(config.run_name ?? "sweep") : nameOf(command.map(withoutTemplates)));
+    (command === undefined
+      ? String(config.run_name ?? "sweep")
+      : nameOf(command.map(withoutTemplates)));
   if (run !== undefined) warnOfLeftOut(run.missing, context);
   if (flags["optimizer"] === true) {
-    const optimized = await optimizedBy(described, config, given, flags["optimizerTimeout"] as number | undefined);
+    const optimized = await optimizedBy(
+      described,
+      config,
+      given,
+      flags["optimizerTimeout"] as number | undefined,
+    );
     if (run?.here === true) await offerDaemon(context, connectionFlags(flags));
     using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
     return await driveSweep(link, context, optimized);
   }
   const spec = specOf({ ...described, name }, config, name);
   if (spec.stop?.rule === "optimizer") {
-    throw new MosaicError("invalid_argument", "--stop optimizer: there is no program that decides", {
-      hint: "Add --optimizer, or choose asha, hyperband, median or pbt.",
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      "--stop optimizer: there is no program that decides",
+      {
+        hint: "Add --optimizer, or choose asha, hyperband, median or pbt.",
+      },
+    );
   }
   if (flags["dryRun"] === true) return await dryRun(spec, flags, context);
   if (run?.here === true) await offerDaemon(context, connectionFlags(flags));
   const follow = flags["follow"] === true;
-  using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
+  using link = await Link.open(context, connectionFlags(flags), {
+    retryMs: follow ? FOLLOW_RETRY_MS : 0,
+  });
   const sweep = await link.unary(link.methods.createSweep, {
     specJson: JSON.stringify(spec),
     // The call may be repeated when the connection breaks.
@@ -54,16 +73,23 @@ export async function beginSweep(words: readonly string[], flags: Flags, context
     anyName: given === undefined,
   });
   context.out.write(
-    flags["output"] === "json" ? `${JSON.stringify(JSON.parse(sweep.json), null, 2)}\n` : `${sweep.name}\n`,
+    flags["output"] === "json"
+      ? `${JSON.stringify(JSON.parse(sweep.json), null, 2)}\n`
+      : `${sweep.name}\n`,
   );
-  context.err.write(`mosaic: ${trialsText(sweep.total)}; see them with: mosaic sweep show ${sweep.name}\n`);
+  context.err.write(
+    `mosaic: ${trialsText(sweep.total)}; see them with: mosaic sweep show ${sweep.name}\n`,
+  );
   return follow ? await followSweep(link, context, sweep.name) : 0;
 }
 
 /** An optimizer may think this long about an answer. */
 const ANSWER_MS = 300_000;
 
-/** @throws MosaicError `invalid_argument` for what an optimizer needs and is not given, or for points of another origin */
+/**
+ * @throws MosaicError `invalid_argument` for what an optimizer needs and is not given, or for
+ * points of another origin
+ */
 async function optimizedBy(
   described: Described,
   config: Record<string, unknown>,
@@ -77,9 +103,15 @@ async function optimizedBy(
   const need = (what: string, why: string) =>
     new MosaicError("invalid_argument", `--optimizer needs ${what}`, { hint: why });
   const { metric, budget, pieces, max_parallel: parallel = 1 } = described;
-  if (name === undefined) throw need("--name NAME", "By its name, the same command continues the sweep.");
-  if (metric === undefined) throw need("--metric NAME:max", "Its value is what the optimizer is told.");
-  if (budget.runs === undefined) throw need("--budget Nruns", "It says how many points are asked for.");
+  if (name === undefined) {
+    throw need("--name NAME", "By its name, the same command continues the sweep.");
+  }
+  if (metric === undefined) {
+    throw need("--metric NAME:max", "Its value is what the optimizer is told.");
+  }
+  if (budget.runs === undefined) {
+    throw need("--budget Nruns", "It says how many points are asked for.");
+  }
   const { axes, space: drawn, ...others } = pieces;
   if (Object.keys(others).length > 0) {
     throw new MosaicError(
@@ -89,7 +121,9 @@ async function optimizedBy(
   }
   const given = axes.map((axis) => ({ name: axis.name, values: axisValues(axis) }));
   const fixed = Object.fromEntries(
-    given.filter(({ values }) => values.length === 1).map(({ name, values }) => [name, meaningOf(values[0]!)]),
+    given.filter(({ values }) => values.length === 1).map((
+      { name, values },
+    ) => [name, meaningOf(values[0]!)]),
   );
   const space = [
     ...drawn,
@@ -111,7 +145,11 @@ async function optimizedBy(
 const withoutTemplates = (word: string) => word.replace(/\{[\w.:/-]+\}/g, "");
 
 /** The file's words, with those of the options in their place. */
-async function describe(words: readonly string[], flags: Flags, context: Context): Promise<Described> {
+async function describe(
+  words: readonly string[],
+  flags: Flags,
+  context: Context,
+): Promise<Described> {
   const [{ together }, { arrayWords, metricOf }] = await Promise.all([
     import("../../../sweeps/described.ts"),
     import("../../../sweeps/words.ts"),
@@ -119,9 +157,13 @@ async function describe(words: readonly string[], flags: Flags, context: Context
   const [word, next] = words;
   const isFile = word === "-" || /\.(?:ya?ml|json)$/i.test(word!);
   if (isFile && next !== undefined) {
-    throw new MosaicError("invalid_argument", `${word} is a sweep's file, and "${next}" follows it`, {
-      hint: `Give options before the file: mosaic sweep ${next} ${word}`,
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      `${word} is a sweep's file, and "${next}" follows it`,
+      {
+        hint: `Give options before the file: mosaic sweep ${next} ${word}`,
+      },
+    );
   }
   const options = await describedBy(flags, () => context.readInput());
   const text = (name: string) => flags[name] as string | undefined;
@@ -133,7 +175,10 @@ async function describe(words: readonly string[], flags: Flags, context: Context
   }
   if (pass !== undefined) {
     if (pass !== "templates" && pass !== "flags" && pass !== "hydra") {
-      throw new MosaicError("invalid_argument", `--pass is "${pass}"; it must be flags, hydra or templates`);
+      throw new MosaicError(
+        "invalid_argument",
+        `--pass is "${pass}"; it must be flags, hydra or templates`,
+      );
     }
     options.pass = pass;
   }
@@ -166,12 +211,18 @@ async function dryRun(spec: SweepSpec, flags: Flags, context: Context): Promise<
   for (let trial = 0; trial < total; trial++) {
     const config = trialConfig(spec, "", trial);
     const set = Object.entries(config.environment as Record<string, string>)
-      .filter(([name, value]) => before[name] !== value && name !== "MOSAIC_SWEEP" && name !== "MOSAIC_TRIAL")
+      .filter(([name, value]) =>
+        before[name] !== value && name !== "MOSAIC_SWEEP" && name !== "MOSAIC_TRIAL"
+      )
       .map(([name, value]) => `${name}=${shellLine([value])} `);
     const command = `${set.join("")}${shellLine(commandOf(config))}`;
-    const parameters = Object.fromEntries([...valuesAt(spec, trial)].map(([name, value]) => [name, textOf(value)]));
+    const parameters = Object.fromEntries(
+      [...valuesAt(spec, trial)].map(([name, value]) => [name, textOf(value)]),
+    );
     context.out.write(
-      flags["output"] === "json" ? `${JSON.stringify({ trial, parameters, command })}\n` : `${command}\n`,
+      flags["output"] === "json"
+        ? `${JSON.stringify({ trial, parameters, command })}\n`
+        : `${command}\n`,
     );
   }
   context.err.write(`mosaic: ${trialsText(total)}; nothing was started\n`);

@@ -15,7 +15,8 @@ import { MosaicError } from "../../../base/errors.ts";
 type Flags = Record<string, unknown>;
 
 const VERBS = {
-  pause: "Makes no further trials of a sweep. Those that are made go on: mosaic pause pauses a run.",
+  pause:
+    "Makes no further trials of a sweep. Those that are made go on: mosaic pause pauses a run.",
   resume: "Makes further trials of a sweep that was paused or cancelled.",
   cancel: "Makes no further trials of a sweep, and cancels those that live.",
   retry:
@@ -24,7 +25,8 @@ const VERBS = {
   extend:
     "Adds trials to a sweep: further seeds for all its points, more random points, or further values of a parameter " +
     "with all values of the others. Also changes its budget and how many trials run at once.",
-  delete: "Removes a sweep that has ended, with its decisions and its place in lists. Its runs stay, with the tag " +
+  delete:
+    "Removes a sweep that has ended, with its decisions and its place in lists. Its runs stay, with the tag " +
     "sweep:NAME: mosaic delete removes runs.",
 } as const;
 
@@ -38,7 +40,10 @@ const EXAMPLES: Record<keyof typeof VERBS, [string, string][]> = {
   ],
   extend: [
     ["mosaic sweep extend ppo --seeds 9..16", "eight more seeds for every point"],
-    ["mosaic sweep extend ppo --winner --seeds 9..16 -f", "eight more seeds for the best point; wait for them"],
+    [
+      "mosaic sweep extend ppo --winner --seeds 9..16 -f",
+      "eight more seeds for the best point; wait for them",
+    ],
     ["mosaic sweep extend ppo --random 20", "20 more random points"],
     ["mosaic sweep extend ppo --budget 48h", "more time"],
   ],
@@ -53,7 +58,10 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
     const command = parent.command(verb).description(description)
       .argument("<sweep>", "name or id of the sweep, or @last");
     if (verb === "retry") {
-      command.option("--failed", "the trials that failed").option("--trials <numbers>", "these trials, such as 3,7..9");
+      command.option("--failed", "the trials that failed").option(
+        "--trials <numbers>",
+        "these trials, such as 3,7..9",
+      );
     }
     if (verb === "extend") {
       describedOptions(command).option(
@@ -65,7 +73,10 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
     connectionOptions(outputOption(command, ["table", "json"]))
       .addHelpText(
         "after",
-        manual({ examples: EXAMPLES[verb], exits: { 4: "no such sweep", 6: "its state does not allow it" } }),
+        manual({
+          examples: EXAMPLES[verb],
+          exits: { 4: "no such sweep", 6: "its state does not allow it" },
+        }),
       )
       .action(async (sweep: string, flags: Flags) => {
         const trials = verb === "retry" ? await trialsOf(flags) : undefined;
@@ -75,9 +86,13 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
           ? undefined
           : { trials };
         const follow = flags["follow"] === true;
-        using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
+        using link = await Link.open(context, connectionFlags(flags), {
+          retryMs: follow ? FOLLOW_RETRY_MS : 0,
+        });
         const like = flags["winner"] === true ? { like: await winnerOf(link, sweep) } : {};
-        const extensionJson = extension === undefined ? "" : JSON.stringify({ ...extension, ...like });
+        const extensionJson = extension === undefined
+          ? ""
+          : JSON.stringify({ ...extension, ...like });
         const action = verb === "retry" && trials === undefined ? "retry_failed" : verb;
         const changed = verb === "delete"
           ? await link.unary(link.methods.deleteSweep, { sweep })
@@ -108,7 +123,8 @@ async function winnerOf(link: Link, sweep: string): Promise<number> {
 async function extensionOf(flags: Flags, context: Context): Promise<object> {
   const { pieces, budget, max_parallel } = await describedBy(flags, () => context.readInput());
   const { axes, space, ...more } = pieces;
-  const nothing = axes.length + space.length + Object.keys(more).length + Object.keys(budget).length === 0;
+  const nothing =
+    axes.length + space.length + Object.keys(more).length + Object.keys(budget).length === 0;
   if (nothing && max_parallel === undefined) {
     throw new MosaicError("invalid_argument", "there is nothing to add", {
       hint: "Give --seeds, --random, --grid, --points, --budget or --max-parallel.",
@@ -121,7 +137,10 @@ async function extensionOf(flags: Flags, context: Context): Promise<object> {
   };
 }
 
-/** @returns undefined for those that failed @throws MosaicError `invalid_argument` unless one of the two is given */
+/**
+ * @returns undefined for those that failed @throws MosaicError `invalid_argument` unless one of the
+ * two is given
+ */
 async function trialsOf(flags: Flags): Promise<number[] | undefined> {
   const trials = flags["trials"] as string | undefined;
   if ((trials === undefined) === (flags["failed"] !== true)) {

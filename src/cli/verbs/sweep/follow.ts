@@ -25,7 +25,11 @@ export async function followSweep(link: Link, context: Context, name: string): P
         said = line;
         if (ENDED.includes(json.state)) {
           context.out.write(sweepText(json, context.terminal));
-          return FAILED.some((state) => (json.states[state] ?? 0) > 0) ? 1 : json.state === "cancelled" ? 5 : 0;
+          return FAILED.some((state) => (json.states[state] ?? 0) > 0)
+            ? 1
+            : json.state === "cancelled"
+            ? 5
+            : 0;
         }
         await sleep(POLL_MS);
       }

@@ -1,10 +1,12 @@
 /**
- * `mosaic-optimizer/1`: a program on the other side of standard input and output chooses each point. It needs no memory: the
- * sweep in the registry is the truth, and every start tells it all trials. So whatever dies, the same command goes on.
+ * `mosaic-optimizer/1`: a program on the other side of standard input and output chooses each
+ * point. It needs no memory: the sweep in the registry is the truth, and every start tells it all
+ * trials. So whatever dies, the same command goes on.
  *
- * To the optimizer, one JSON object a line: `begin`, a `tell` for each trial that has ended, `ask`, at last `end`; with
- * `--stop optimizer` a `report` of each value at a rung. From it, one line for each `ask`: `{"parameters": {…}}`, or
- * `{"end": true}` if it has no further point; and one for each report with `asks: true`: `{"prune": true}` or false.
+ * To the optimizer, one JSON object a line: `begin`, a `tell` for each trial that has ended, `ask`,
+ * at last `end`; with `--stop optimizer` a `report` of each value at a rung. From it, one line for
+ * each `ask`: `{"parameters": {…}}`, or `{"end": true}` if it has no further point; and one for
+ * each report with `asks: true`: `{"prune": true}` or false.
  */
 import { MosaicError } from "../../../base/errors.ts";
 import { parsedJson } from "../../../base/text/json_text.ts";
@@ -32,15 +34,22 @@ export interface Optimized {
   answerMs: number;
   /** Parameters with the same value in each trial. */
   fixed: Record<string, Value>;
-  /** The sweep whose first point is this. @throws MosaicError for a point that does not fit the command */
+  /**
+   * The sweep whose first point is this. @throws MosaicError for a point that does not fit the
+   * command
+   */
   specWith: (parameters: Record<string, unknown>) => Promise<SweepSpec>;
 }
 
-/** @returns the exit code @throws MosaicError for an optimizer that ends, is silent or says what is no answer */
+/**
+ * @returns the exit code @throws MosaicError for an optimizer that ends, is silent or says what is
+ * no answer
+ */
 export async function driveSweep(link: Link, context: Context, sweep: Optimized): Promise<number> {
   const { name, runs, parallel, metric, space, fixed } = sweep;
   const lines = context.inputLines()[Symbol.asyncIterator]();
-  const say = (message: Record<string, unknown>) => context.out.write(`${JSON.stringify(message)}\n`);
+  const say = (message: Record<string, unknown>) =>
+    context.out.write(`${JSON.stringify(message)}\n`);
   say({
     type: "begin",
     protocol: PROTOCOL,
@@ -76,7 +85,9 @@ export async function driveSweep(link: Link, context: Context, sweep: Optimized)
     }
     const total = known?.total ?? 0;
     const live = total - told.size;
-    if (known?.state === "cancelled") throw new MosaicError("aborted", `sweep ${name} was cancelled`);
+    if (known?.state === "cancelled") {
+      throw new MosaicError("aborted", `sweep ${name} was cancelled`);
+    }
     if (live === 0 && (ended || total >= runs)) {
       const best = known?.detail?.best ?? null;
       say({ type: "end", best: best === null ? null : { ...best, command: undefined } });
@@ -109,13 +120,20 @@ async function find(link: Link, name: string): Promise<SweepJson | undefined> {
   }
 }
 
-async function begin(link: Link, sweep: Optimized, parameters: Record<string, unknown>): Promise<void> {
+async function begin(
+  link: Link,
+  sweep: Optimized,
+  parameters: Record<string, unknown>,
+): Promise<void> {
   const specJson = JSON.stringify(await sweep.specWith(parameters));
   await link.unary(link.methods.createSweep, { specJson, sweepId: "", anyName: false });
 }
 
 /** A trial without a value failed, or its metric never came. */
-function tellOf({ trial, state, parameters, value, steps }: TrialJson, fixed: Record<string, Value>) {
+function tellOf(
+  { trial, state, parameters, value, steps }: TrialJson,
+  fixed: Record<string, Value>,
+) {
   return { type: "tell", trial, state, parameters: chosenOf(parameters, fixed), value, steps };
 }
 
@@ -132,9 +150,13 @@ function inSpace(space: Space): { space?: Record<string, unknown>[] } {
 function requireWithin(space: Space, point: Record<string, unknown>): void {
   if (space.length === 0) return;
   const refuse = (what: string) => {
-    throw new MosaicError("invalid_argument", `the optimizer's point is outside of the space: ${what}`, {
-      hint: "Its trials go on; the same command continues the sweep.",
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      `the optimizer's point is outside of the space: ${what}`,
+      {
+        hint: "Its trials go on; the same command continues the sweep.",
+      },
+    );
   };
   const unknown = Object.keys(point).find((name) => !space.some((one) => one.name === name));
   if (unknown !== undefined) refuse(`there is no parameter ${JSON.stringify(unknown)}`);
@@ -146,7 +168,8 @@ function requireWithin(space: Space, point: Record<string, unknown>): void {
         refuse(`${name} is ${JSON.stringify(value)}, none of ${JSON.stringify(of.values)}`);
       }
     } else if (
-      typeof value !== "number" || value < of.low || value > of.high || (of.type === "int" && value % 1 !== 0)
+      typeof value !== "number" || value < of.low || value > of.high ||
+      (of.type === "int" && value % 1 !== 0)
     ) {
       refuse(
         `${name} is ${JSON.stringify(value)}; it must be a${
@@ -159,14 +182,22 @@ function requireWithin(space: Space, point: Record<string, unknown>): void {
 
 async function answer(lines: AsyncIterator<string>, answerMs: number): Promise<string> {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<"late">((resolve) => timer = setTimeout(() => resolve("late"), answerMs));
+  const late = new Promise<"late">((resolve) =>
+    timer = setTimeout(() => resolve("late"), answerMs)
+  );
   try {
     const line = await Promise.race([lines.next(), late]);
     const goesOn = { hint: "Its trials go on; the same command continues the sweep." };
     if (line === "late") {
-      throw new MosaicError("deadline_exceeded", `the optimizer has not answered for ${answerMs / 1000} s`, goesOn);
+      throw new MosaicError(
+        "deadline_exceeded",
+        `the optimizer has not answered for ${answerMs / 1000} s`,
+        goesOn,
+      );
     }
-    if (line.done) throw new MosaicError("unavailable", "the optimizer has ended without an answer", goesOn);
+    if (line.done) {
+      throw new MosaicError("unavailable", "the optimizer has ended without an answer", goesOn);
+    }
     return line.value;
   } finally {
     clearTimeout(timer);
@@ -174,9 +205,13 @@ async function answer(lines: AsyncIterator<string>, answerMs: number): Promise<s
 }
 
 function noAnswer(line: string, form: string): MosaicError {
-  return new MosaicError("invalid_argument", `the optimizer's answer is ${JSON.stringify(line.slice(0, 200))}`, {
-    hint: `It must be one line such as ${form}.`,
-  });
+  return new MosaicError(
+    "invalid_argument",
+    `the optimizer's answer is ${JSON.stringify(line.slice(0, 200))}`,
+    {
+      hint: `It must be one line such as ${form}.`,
+    },
+  );
 }
 
 /** @throws MosaicError `invalid_argument` */
@@ -195,7 +230,9 @@ function pointOf(line: string): Record<string, unknown> | undefined {
   const form = '{"parameters": {"lr": 0.001}}, or {"end": true}';
   const { parameters, end } = saidIn(line, form);
   if (end === true) return undefined;
-  if (typeof parameters !== "object" || parameters === null || Array.isArray(parameters)) throw noAnswer(line, form);
+  if (typeof parameters !== "object" || parameters === null || Array.isArray(parameters)) {
+    throw noAnswer(line, form);
+  }
   return parameters as Record<string, unknown>;
 }
 

@@ -22,10 +22,15 @@ export function showVerbs(
   const list = parent.command("list").description("Lists sweeps, newest first.")
     .option("--limit <n>", "maximum number of sweeps", positive, 100);
   connectionOptions(outputOption(list, ["table", "json"]))
-    .addHelpText("after", manual({ examples: [["mosaic sweep list", "names, states and progress"]] }))
+    .addHelpText(
+      "after",
+      manual({ examples: [["mosaic sweep list", "names, states and progress"]] }),
+    )
     .action(async (flags: Flags) => {
       using link = await Link.open(context, connectionFlags(flags));
-      const { sweeps } = await link.unary(link.methods.listSweeps, { limit: flags["limit"] as number });
+      const { sweeps } = await link.unary(link.methods.listSweeps, {
+        limit: flags["limit"] as number,
+      });
       const found = sweeps.map(({ json }) => JSON.parse(json) as SweepJson);
       context.out.write(
         flags["output"] === "json"
@@ -43,7 +48,12 @@ export function showVerbs(
   )
     .argument("[sweep]", "name or id of the sweep, or @last", "@last")
     .addOption(
-      oneOf(new Option("--table <rows>", "rows of csv and parquet: points, or each trial").default("points"), TABLES),
+      oneOf(
+        new Option("--table <rows>", "rows of csv and parquet: points, or each trial").default(
+          "points",
+        ),
+        TABLES,
+      ),
     )
     .option(
       "--statement",
@@ -56,7 +66,10 @@ export function showVerbs(
         examples: [
           ["mosaic sweep show ppo", "the whole picture"],
           ["mosaic sweep show ppo --statement", "what one can publish"],
-          ["mosaic sweep show ppo -o csv --table trials > trials.csv", "every trial with its parameters and value"],
+          [
+            "mosaic sweep show ppo -o csv --table trials > trials.csv",
+            "every trial with its parameters and value",
+          ],
           ["mosaic sweep show ppo -o parquet > points.parquet", "for pandas and DuckDB"],
         ],
         exits: { 4: "no such sweep" },
@@ -65,9 +78,13 @@ export function showVerbs(
     .action(async (sweep: string, flags: Flags) => {
       const output = flags["output"] as "table" | "json" | "csv" | "parquet";
       if (output === "parquet" && context.terminal.isTty) {
-        throw new MosaicError("invalid_argument", "-o parquet writes bytes, which a terminal cannot show", {
-          hint: "Write them to a file: mosaic sweep show -o parquet > points.parquet",
-        });
+        throw new MosaicError(
+          "invalid_argument",
+          "-o parquet writes bytes, which a terminal cannot show",
+          {
+            hint: "Write them to a file: mosaic sweep show -o parquet > points.parquet",
+          },
+        );
       }
       using link = await Link.open(context, connectionFlags(flags));
       const answer = await link.unary(link.methods.getSweep, { sweep, trials: ALL_TRIALS });
@@ -79,7 +96,13 @@ export function showVerbs(
           break;
         case "json":
           context.out.write(
-            `${JSON.stringify({ ...json, detail: { ...json.detail, importance: sweepImportance(json) } }, null, 2)}\n`,
+            `${
+              JSON.stringify(
+                { ...json, detail: { ...json.detail, importance: sweepImportance(json) } },
+                null,
+                2,
+              )
+            }\n`,
           );
           break;
         case "table":

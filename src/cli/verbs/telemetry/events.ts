@@ -4,7 +4,13 @@ import { formerly, manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { eventLine } from "../../text/events_text.ts";
 import { EXIT } from "../../link/exit.ts";
-import { connectionFlags, connectionOptions, momentValue, outputOption, wholeNumber } from "../../verb/flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  momentValue,
+  outputOption,
+  wholeNumber,
+} from "../../verb/flags.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { eventJsonOf } from "../../../runs/fields/host_json.ts";
 import { timeMs } from "../../../runs/fields/field_json.ts";
@@ -30,7 +36,10 @@ export function define(command: Command, context: Context, result: { code: numbe
       wholeNumber(1),
     )
     .option("--since <when>", "start after this seq, this long ago (2h), or at this time")
-    .option("-k, --kind <kinds>", "only these kinds (comma-separated), such as failed,checkpoint_saved")
+    .option(
+      "-k, --kind <kinds>",
+      "only these kinds (comma-separated), such as failed,checkpoint_saved",
+    )
     .option("--worker", "print the lifecycle events that the worker reported");
   formerly(command, context, "-t <n>", "--tail");
   connectionOptions(outputOption(command, ["table", "jsonl", "json"]))
@@ -40,9 +49,15 @@ export function define(command: Command, context: Context, result: { code: numbe
         examples: [
           ["mosaic events -f", "the newest ten events of this host, then new ones"],
           ["mosaic events -f -k state", "state changes alone"],
-          ["mosaic events -k failed --since 1d", "failures of the last day, with reasons and hints"],
+          [
+            "mosaic events -k failed --since 1d",
+            "failures of the last day, with reasons and hints",
+          ],
           ["mosaic events @last", "events of the newest run"],
-          ['mosaic events -f -o jsonl | while read -r event; do notify "$event"; done', "run a command for each event"],
+          [
+            'mosaic events -f -o jsonl | while read -r event; do notify "$event"; done',
+            "run a command for each event",
+          ],
         ],
         exits: { 130: "interrupted by Ctrl-C; the run continues" },
       }),
@@ -63,7 +78,11 @@ export function define(command: Command, context: Context, result: { code: numbe
       // Following all runs starts with a few events, not with the host's whole history.
       const recent = follow && run === undefined && flags["since"] === undefined ? RECENT : 0;
       const tail = Number(flags["tail"] ?? recent);
-      result.code = await printEvents(context, { run: run ?? "", kinds, follow, ...start, tail }, flags);
+      result.code = await printEvents(
+        context,
+        { run: run ?? "", kinds, follow, ...start, tail },
+        flags,
+      );
     });
 }
 
@@ -71,7 +90,9 @@ export function define(command: Command, context: Context, result: { code: numbe
 export function startOf(since: unknown, now: number): { sinceSeq: number; from: number } {
   if (since === undefined) return { sinceSeq: 0, from: 0 };
   const seq = /^\d+$/.test(String(since)) ? Number(since) : undefined;
-  return seq === undefined ? { sinceSeq: 0, from: momentValue(String(since), now) } : { sinceSeq: seq, from: 0 };
+  return seq === undefined
+    ? { sinceSeq: 0, from: momentValue(String(since), now) }
+    : { sinceSeq: seq, from: 0 };
 }
 
 export interface EventsQuery {
@@ -93,7 +114,9 @@ export async function printEvents(
   flags: Record<string, unknown>,
 ): Promise<number> {
   return await interruptible(context, "", async (signal) => {
-    using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
+    using link = await Link.open(context, connectionFlags(flags), {
+      retryMs: follow ? FOLLOW_RETRY_MS : 0,
+    });
     // Resolve to the id first: a name or @last may mean another run when the stream is reopened.
     const runId = run === "" ? "" : (await link.unary(link.methods.getRun, { run }, signal)).runId;
     const events = link.resumed(

@@ -4,7 +4,12 @@ import { MosaicError } from "../../../base/errors.ts";
 import { manual, oneOf } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { EXIT } from "../../link/exit.ts";
-import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../../verb/flags.ts";
+import {
+  commaSeparated,
+  connectionFlags,
+  connectionOptions,
+  RUN_ARGUMENT,
+} from "../../verb/flags.ts";
 import { bytes as sizeText, count } from "../../../base/text/format.ts";
 import { warnOfGap } from "../../link/gaps.ts";
 import { interruptible } from "../../link/interrupt.ts";
@@ -15,7 +20,13 @@ import { Link } from "../../link/daemon_link.ts";
 import { didYouMean } from "../../../base/text/nearest.ts";
 import { fileOutput, type Output } from "../../link/output.ts";
 import { isStandardOutput } from "../../link/standard_streams.ts";
-import { csvCells, fieldNames, type Kind, parseLines, type TelemetryRecord } from "../../text/records.ts";
+import {
+  csvCells,
+  fieldNames,
+  type Kind,
+  parseLines,
+  type TelemetryRecord,
+} from "../../text/records.ts";
 import { csv, csvLine } from "../../../base/text/csv_text.ts";
 import { escapeControl } from "../../text/text.ts";
 import { TELEMETRY_KINDS } from "../../../records/record_fields.ts";
@@ -32,18 +43,33 @@ export function define(command: Command, caller: Context, result: { code: number
     )
     .argument("<run...>", `${RUN_ARGUMENT}; several: --format minari`)
     .addOption(oneOf(new Option("--format <format>", "file format"), FORMATS).makeOptionMandatory())
-    .option("-k, --kind <kinds>", "only these kinds (comma-separated): steps, episodes, events, metrics")
-    .option("--no-overwritten", "leave out records that a later attempt, resumed from a checkpoint, recorded again")
-    .option("--out <dir>", "output directory (default: the run's id); -: print one kind as jsonl or csv")
+    .option(
+      "-k, --kind <kinds>",
+      "only these kinds (comma-separated): steps, episodes, events, metrics",
+    )
+    .option(
+      "--no-overwritten",
+      "leave out records that a later attempt, resumed from a checkpoint, recorded again",
+    )
+    .option(
+      "--out <dir>",
+      "output directory (default: the run's id); -: print one kind as jsonl or csv",
+    )
     .option("--dataset <id>", "with --format minari: the data set's id (default: mosaic/NAME-v0)")
     .option("--episodes <range>", "with --format minari: only these, such as 100-199 or 100-")
-    .option("--observation-space <json>", "with --format minari: where the run did not record it, or another")
+    .option(
+      "--observation-space <json>",
+      "with --format minari: where the run did not record it, or another",
+    )
     .option("--action-space <json>", "with --format minari: the same for actions")
     .option(
       "--drop-first-step",
       "with --format minari: episodes without a first observation begin with their second step",
     )
-    .option("--no-artifacts", "with --format mosaic: leave out checkpoints, videos and other recorded files");
+    .option(
+      "--no-artifacts",
+      "with --format mosaic: leave out checkpoints, videos and other recorded files",
+    );
   connectionOptions(command)
     .addHelpText(
       "after",
@@ -56,11 +82,20 @@ export function define(command: Command, caller: Context, result: { code: number
           "directory, so the daemon has to run on this host. minari writes an offline-RL data set below --out, of one run or " +
           "of several: minari.load_dataset opens it where MINARI_DATASETS_PATH is that directory.",
         examples: [
-          ["mosaic export @last --format parquet --out runs/7", "steps.parquet, episodes.parquet, …"],
-          ["mosaic export @last --format csv --kind episodes --out - | column -ts,", "print the episodes as a table"],
+          [
+            "mosaic export @last --format parquet --out runs/7",
+            "steps.parquet, episodes.parquet, …",
+          ],
+          [
+            "mosaic export @last --format csv --kind episodes --out - | column -ts,",
+            "print the episodes as a table",
+          ],
           ["mosaic export @last --format tensorboard --out tb/last", "for tensorboard --logdir tb"],
           ["mosaic export @last --format minari --out datasets", "a data set for offline RL"],
-          ["mosaic export @last --format mosaic --out 7.mosaic", "for mosaic import on another host"],
+          [
+            "mosaic export @last --format mosaic --out 7.mosaic",
+            "for mosaic import on another host",
+          ],
         ],
         exits: { 130: "interrupted; the files contain what was received until then" },
       }),
@@ -92,25 +127,37 @@ export function define(command: Command, caller: Context, result: { code: number
           return EXIT.ok;
         }
         // Its reader may show it on the same terminal.
-        const shown = isStandardOutput(String(flags["out"])) ? { context, report: () => {} } : progress;
+        const shown = isStandardOutput(String(flags["out"]))
+          ? { context, report: () => {} }
+          : progress;
         const batches = (kind: Kind) => chosenOf(shown, link, run.runId, kind, whole, signal);
         const records = (kind: Kind) => recordsOf(batches(kind));
         if (isStandardOutput(String(flags["out"]))) {
           if (kinds.length !== 1 || (format !== "jsonl" && format !== "csv")) {
-            throw new MosaicError("invalid_argument", `--out ${flags["out"]} takes one kind, as jsonl or csv`, {
-              hint: "Say which with --kind, such as --kind episodes.",
-            });
+            throw new MosaicError(
+              "invalid_argument",
+              `--out ${flags["out"]} takes one kind, as jsonl or csv`,
+              {
+                hint: "Say which with --kind, such as --kind episodes.",
+              },
+            );
           }
           await writeText(context.out, format, kinds[0]!, batches(kinds[0]!));
           return EXIT.ok;
         }
         const dir = String(flags["out"] ?? run.runId);
         Deno.mkdirSync(dir, { recursive: true });
-        Deno.writeTextFileSync(`${dir}/run.json`, `${JSON.stringify(runDetailJsonOf(run), null, 2)}\n`);
+        Deno.writeTextFileSync(
+          `${dir}/run.json`,
+          `${JSON.stringify(runDetailJsonOf(run), null, 2)}\n`,
+        );
         await writeCode(link, run.runId, dir);
-        const printFile = (path: string, rows: number) => context.out.write(`${path}  ${count(rows)} records\n`);
+        const printFile = (path: string, rows: number) =>
+          context.out.write(`${path}  ${count(rows)} records\n`);
         if (format === "tensorboard") {
-          const started = run.startedAt === undefined ? context.now() / 1000 : Number(run.startedAt.seconds);
+          const started = run.startedAt === undefined
+            ? context.now() / 1000
+            : Number(run.startedAt.seconds);
           const { path, rows } = await writeEvents(dir, started, kinds, records);
           printFile(path, rows);
           return EXIT.ok;
@@ -120,7 +167,11 @@ export function define(command: Command, caller: Context, result: { code: number
           printFile(
             path,
             format === "parquet"
-              ? await (await import("../../export/parquet_file.ts")).writeParquet(path, kind, () => records(kind))
+              ? await (await import("../../export/parquet_file.ts")).writeParquet(
+                path,
+                kind,
+                () => records(kind),
+              )
               : await toFile(path, (out) => writeText(out, format, kind, batches(kind))),
           );
         }
@@ -130,7 +181,9 @@ export function define(command: Command, caller: Context, result: { code: number
 }
 
 function kindsOf(given: unknown, format: ExportFormat): Kind[] {
-  const possible: readonly Kind[] = format === "tensorboard" ? ["episodes", "metrics"] : TELEMETRY_KINDS;
+  const possible: readonly Kind[] = format === "tensorboard"
+    ? ["episodes", "metrics"]
+    : TELEMETRY_KINDS;
   if (typeof given !== "string") return [...possible];
   if (format === "mosaic" || format === "minari") {
     throw new MosaicError("invalid_argument", `--kind is not for --format ${format}`);
@@ -138,19 +191,31 @@ function kindsOf(given: unknown, format: ExportFormat): Kind[] {
   return commaSeparated(given).map((word) => {
     const kind = possible.find((k) => k === word);
     if (kind !== undefined) return kind;
-    throw new MosaicError("invalid_argument", `--kind has "${word}".${didYouMean(word, possible)}`, {
-      hint: `${format} can hold: ${possible.join(", ")}.`,
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      `--kind has "${word}".${didYouMean(word, possible)}`,
+      {
+        hint: `${format} can hold: ${possible.join(", ")}.`,
+      },
+    );
   });
 }
 
 const ONLY_MINARI = ["dataset", "episodes", "observation-space", "action-space", "drop-first-step"];
 
-function checkMinariFlags(flags: Record<string, unknown>, runs: number, format: ExportFormat): void {
+function checkMinariFlags(
+  flags: Record<string, unknown>,
+  runs: number,
+  format: ExportFormat,
+): void {
   if ((format === "minari" || format === "mosaic") && isStandardOutput(String(flags["out"]))) {
-    throw new MosaicError("invalid_argument", `--out ${flags["out"]} is not for --format ${format}`, {
-      hint: format === "minari" ? "Name a directory." : "Name a file.",
-    });
+    throw new MosaicError(
+      "invalid_argument",
+      `--out ${flags["out"]} is not for --format ${format}`,
+      {
+        hint: format === "minari" ? "Name a directory." : "Name a file.",
+      },
+    );
   }
   if (format === "minari") return;
   if (runs > 1) {
@@ -158,8 +223,12 @@ function checkMinariFlags(flags: Record<string, unknown>, runs: number, format: 
       hint: "Only --format minari puts several runs into one data set.",
     });
   }
-  const wrong = ONLY_MINARI.find((name) => flags[name.replace(/-(.)/g, (_, c) => c.toUpperCase())] !== undefined);
-  if (wrong !== undefined) throw new MosaicError("invalid_argument", `--${wrong} is for --format minari only`);
+  const wrong = ONLY_MINARI.find((name) =>
+    flags[name.replace(/-(.)/g, (_, c) => c.toUpperCase())] !== undefined
+  );
+  if (wrong !== undefined) {
+    throw new MosaicError("invalid_argument", `--${wrong} is for --format minari only`);
+  }
 }
 
 async function exportMinari(
@@ -173,30 +242,45 @@ async function exportMinari(
   const { checkDatasetId, datasetIdOf, writeMinari } = await import("../../export/minari.ts");
   const runs = [];
   for (const ref of refs) {
-    const { runId, name, attempt, telemetry } = await link.unary(link.methods.getRun, { run: ref }, signal);
+    const { runId, name, attempt, telemetry } = await link.unary(
+      link.methods.getRun,
+      { run: ref },
+      signal,
+    );
     const whole = flags["overwritten"] !== false || attempt < 2;
     const gaps: [number, number][] = [];
     runs.push({
       runId,
       name,
       gaps,
-      environment: await environmentOf(recordsOf(batchesOf(progress, link, runId, "events", signal))),
+      environment: await environmentOf(
+        recordsOf(batchesOf(progress, link, runId, "events", signal)),
+      ),
       steps: () =>
-        upTo(Number(telemetry?.steps ?? 0), recordsOf(chosenOf(progress, link, runId, "steps", whole, signal, gaps))),
+        upTo(
+          Number(telemetry?.steps ?? 0),
+          recordsOf(chosenOf(progress, link, runId, "steps", whole, signal, gaps)),
+        ),
     });
   }
   const text = (name: string) => flags[name] as string | undefined;
-  const id = text("dataset") === undefined ? datasetIdOf(runs[0]!.name) : checkDatasetId(text("dataset")!);
+  const id = text("dataset") === undefined
+    ? datasetIdOf(runs[0]!.name)
+    : checkDatasetId(text("dataset")!);
   const dir = text("out") ?? runs[0]!.runId;
   const { path, episodes, steps, notes } = await writeMinari(dir, id, runs, {
     dropFirstStep: flags["dropFirstStep"] === true,
     episodes: episodesOf(text("episodes")),
-    ...(text("observationSpace") === undefined ? {} : { observationSpace: text("observationSpace")! }),
+    ...(text("observationSpace") === undefined
+      ? {}
+      : { observationSpace: text("observationSpace")! }),
     ...(text("actionSpace") === undefined ? {} : { actionSpace: text("actionSpace")! }),
   });
   for (const note of notes) context.err.write(`mosaic: ${escapeControl(note)}\n`);
   context.out.write(
-    `${escapeControl(path)}  ${count(episodes)} episode${episodes === 1 ? "" : "s"}, ${count(steps)} steps\n`,
+    `${escapeControl(path)}  ${count(episodes)} episode${episodes === 1 ? "" : "s"}, ${
+      count(steps)
+    } steps\n`,
   );
   return EXIT.ok;
 }
@@ -206,24 +290,32 @@ function episodesOf(range: string | undefined): [number, number] {
   const match = /^(\d+)-(\d*)$/.exec(range);
   if (match === null) {
     throw new MosaicError("invalid_argument", `--episodes "${range}" is no range`, {
-      hint: "Give the first and the last episode's number, such as 100-199, or 100- for all from there.",
+      hint:
+        "Give the first and the last episode's number, such as 100-199, or 100- for all from there.",
     });
   }
   return [Number(match[1]), match[2] === "" ? Infinity : Number(match[2])];
 }
 
 /** The environment that the worker recorded first. */
-async function environmentOf(events: AsyncIterable<TelemetryRecord>): Promise<Record<string, string>> {
+async function environmentOf(
+  events: AsyncIterable<TelemetryRecord>,
+): Promise<Record<string, string>> {
   for await (const { event, payload } of events) {
     if (event === "environment" && typeof payload === "object" && payload !== null) {
-      return Object.fromEntries(Object.entries(payload).filter(([, value]) => typeof value === "string"));
+      return Object.fromEntries(
+        Object.entries(payload).filter(([, value]) => typeof value === "string"),
+      );
     }
   }
   return {};
 }
 
 /** Bounded, so that a live run gives the same records each time it is read. */
-async function* upTo(seq: number, records: AsyncIterable<TelemetryRecord>): AsyncGenerator<TelemetryRecord> {
+async function* upTo(
+  seq: number,
+  records: AsyncIterable<TelemetryRecord>,
+): AsyncGenerator<TelemetryRecord> {
   for await (const record of records) {
     if (record.seq > seq) return;
     yield record;
@@ -238,7 +330,10 @@ interface Lines {
   rows: number;
 }
 
-/** Warns once how many records cannot be read. @param gaps their first and last seqs, as far as known */
+/**
+ * Warns once how many records cannot be read. @param gaps their first and last seqs, as far as
+ * known
+ */
 async function* batchesOf(
   { context, report }: Shown,
   link: Link,
@@ -264,7 +359,12 @@ async function* batchesOf(
   for await (const { jsonl, firstSeq, lastSeq } of batches) {
     upTo(Number(firstSeq));
     last = Number(lastSeq);
-    report({ name: kind, unit: "records", done: last, total: kind === "metrics" ? 0 : Number(telemetry?.[kind] ?? 0) });
+    report({
+      name: kind,
+      unit: "records",
+      done: last,
+      total: kind === "metrics" ? 0 : Number(telemetry?.[kind] ?? 0),
+    });
     yield { jsonl, rows: Number(lastSeq - firstSeq) + 1 };
   }
   // The daemon does not count a run's metrics.
@@ -282,17 +382,25 @@ function chosenOf(
   gaps?: [number, number][],
 ): AsyncGenerator<Lines> {
   const batches = batchesOf(progress, link, run, kind, signal, gaps);
-  return all ? batches : withoutOverwritten(batches, kind, (name) => overwrittenOf(link, run, name, signal));
+  return all
+    ? batches
+    : withoutOverwritten(batches, kind, (name) => overwrittenOf(link, run, name, signal));
 }
 
 /** Whether a point of a series, by its number, was overwritten by a later attempt. */
 async function overwrittenOf(link: Link, run: string, name: string, signal: AbortSignal) {
-  const { overwritten } = await link.unary(link.methods.getSeries, { run, name, buckets: 1 }, signal);
-  return (x: number) => overwritten.some(({ firstX, lastX }) => x >= Number(firstX) && x <= Number(lastX));
+  const { overwritten } = await link.unary(
+    link.methods.getSeries,
+    { run, name, buckets: 1 },
+    signal,
+  );
+  return (x: number) =>
+    overwritten.some(({ firstX, lastX }) => x >= Number(firstX) && x <= Number(lastX));
 }
 
 /**
- * Without points that later attempts overwrote. Steps and episodes are points of a series; a metric's points are counted.
+ * Without points that later attempts overwrote. Steps and episodes are points of a series; a
+ * metric's points are counted.
  */
 async function* withoutOverwritten(
   batches: AsyncIterable<Lines>,
@@ -345,7 +453,9 @@ async function writeEvents(
   kinds: readonly Kind[],
   records: (kind: Kind) => AsyncIterable<TelemetryRecord>,
 ): Promise<{ path: string; rows: number }> {
-  const { eventFileName, scalarFrame, scalarsOf, versionFrame } = await import("../../export/event_file.ts");
+  const { eventFileName, scalarFrame, scalarsOf, versionFrame } = await import(
+    "../../export/event_file.ts"
+  );
   const { EXPORT_WRITER } = await import("../../../readers/tensorboard/exported.ts");
   const path = `${dir}/${eventFileName(started, "mosaic")}`;
   const rows = await toFile(path, async (out) => {

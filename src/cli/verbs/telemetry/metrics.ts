@@ -41,11 +41,16 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic metrics @last --sources", "which files and prints a series was read from"],
           ["mosaic plot @last policy_loss", "draw it"],
         ],
-        exits: { 4: "no such run, or no such series", 130: "interrupted by Ctrl-C; the run continues" },
+        exits: {
+          4: "no such run, or no such series",
+          130: "interrupted by Ctrl-C; the run continues",
+        },
       }),
     )
     .action(async (run: string, names: string[], flags: Record<string, unknown>) => {
-      if (["points", "follow", "since", "limit", "tail"].some((flag) => flags[flag] !== undefined)) {
+      if (
+        ["points", "follow", "since", "limit", "tail"].some((flag) => flags[flag] !== undefined)
+      ) {
         // With --follow a series may appear later.
         if (flags["follow"] !== true) await checkNames(context, run, names, flags);
         const where = names.length === 0 ? {} : {
@@ -72,19 +77,35 @@ export function define(command: Command, context: Context, result: { code: numbe
           source: s.source || "stdout",
           copy_of: s.copyOf || null,
         }))
-        .filter((s) => names.length === 0 || names.includes(s.copy_of ?? s.name) || names.includes(s.name));
+        .filter((s) =>
+          names.length === 0 || names.includes(s.copy_of ?? s.name) || names.includes(s.name)
+        );
       const format = flags["output"] as Format;
       if (format === "json") context.out.write(`${JSON.stringify(found, null, 2)}\n`);
-      else if (format === "jsonl") context.out.write(found.map((s) => `${JSON.stringify(s)}\n`).join(""));
-      else if (format === "csv") {
-        const figures = ["points", "non_finite", "last", "min", "max", "mean", "min_step", "max_step"] as const;
+      else if (format === "jsonl") {
+        context.out.write(found.map((s) => `${JSON.stringify(s)}\n`).join(""));
+      } else if (format === "csv") {
+        const figures = [
+          "points",
+          "non_finite",
+          "last",
+          "min",
+          "max",
+          "mean",
+          "min_step",
+          "max_step",
+        ] as const;
         const fields = ["name", ...figures, "source", "copy_of"] as const;
         context.out.write(csv(fields, found.map((s) => fields.map((field) => s[field]))));
       } else if (found.length === 0) context.out.write("No series.\n");
       else {
         const curves = new Map<string, string>();
         for (const { name } of found) {
-          const { buckets } = await link.unary(link.methods.getSeries, { run, name, buckets: SPARK_WIDTH });
+          const { buckets } = await link.unary(link.methods.getSeries, {
+            run,
+            name,
+            buckets: SPARK_WIDTH,
+          });
           curves.set(name, sparkline(buckets.map((b) => b.mean), SPARK_WIDTH));
         }
         context.out.write(table<SeriesJson>(
@@ -99,7 +120,10 @@ export function define(command: Command, context: Context, result: { code: numbe
             { name: "curve", text: (s) => curves.get(s.name)!, style: () => "green" },
           ],
           found,
-          { width: context.terminal.isTty ? context.terminal.width : undefined, color: context.terminal.color },
+          {
+            width: context.terminal.isTty ? context.terminal.width : undefined,
+            color: context.terminal.color,
+          },
         ));
       }
     });

@@ -8,7 +8,12 @@ import type { Context } from "../../link/context.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { EXIT } from "../../link/exit.ts";
 import { type Column, table } from "../../text/table.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
+import {
+  connectionFlags,
+  connectionOptions,
+  outputOption,
+  RUN_ARGUMENT,
+} from "../../verb/flags.ts";
 import { manual } from "../../verb/verb_parser.ts";
 
 /** A large file is read to its end before the answer. */
@@ -24,7 +29,10 @@ export function define(command: Command, context: Context, result: { code: numbe
         "has been appended. A pattern leaves out what is older than the run. Prints each file, and what is read of it. Each point is stored once, however often a file is named.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .argument("<file...>", "files, directories, or patterns with *, ? and ** (quoted); relative to this directory");
+    .argument(
+      "<file...>",
+      "files, directories, or patterns with *, ? and ** (quoted); relative to this directory",
+    );
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
       "after",
@@ -43,14 +51,25 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (run: string, names: string[], flags: Record<string, unknown>) => {
       const patterns = names.map((name) => resolve(name));
       using link = await Link.open(context, connectionFlags(flags));
-      const answer = await link.unary(link.methods.observeFiles, { run, patterns }, undefined, PATIENCE_MS);
+      const answer = await link.unary(
+        link.methods.observeFiles,
+        { run, patterns },
+        undefined,
+        PATIENCE_MS,
+      );
       const { runId: run_id, observed, finishedAt } = answer.run!;
       const files: FileJson[] = answer.files.map(({ path, format, records, note }) => ({
         ...{ path, format: format || null, records: Number(records), note: note || null },
       }));
       if (flags["output"] === "json") {
         context.out.write(
-          `${JSON.stringify({ run_id, observed, files } satisfies z.infer<typeof ObservedFiles>, null, 2)}\n`,
+          `${
+            JSON.stringify(
+              { run_id, observed, files } satisfies z.infer<typeof ObservedFiles>,
+              null,
+              2,
+            )
+          }\n`,
         );
       } else {
         const { isTty, width, color } = context.terminal;

@@ -26,7 +26,14 @@ import type { Bucket } from "../../../registry/contract.ts";
 import { EPISODE_REWARD, progressSeries } from "../../../records/progress_series.ts";
 import { type Band, BANDS } from "../../../telemetry/series/groups.ts";
 import { fetchRuns } from "../../link/fetch_runs.ts";
-import { bandOption, columnFor, GROUP_BY_HELP, GROUP_BY_OPTION, groupable, groupSeries } from "../../verb/group_by.ts";
+import {
+  bandOption,
+  columnFor,
+  GROUP_BY_HELP,
+  GROUP_BY_OPTION,
+  groupable,
+  groupSeries,
+} from "../../verb/group_by.ts";
 import { groupByOf, groupPoints, inGroups } from "../../../runs/run_groups.ts";
 import { csv } from "../../../base/text/csv_text.ts";
 import { escapeControl } from "../../text/text.ts";
@@ -47,12 +54,19 @@ export function define(command: Command, context: Context, result: { code: numbe
     .argument("<run>", RUN_ARGUMENT)
     .argument("[metric]", "series (default: the one that shows how training goes)")
     .option("--width <columns>", "width of the plot (default: the terminal's)", wholeNumber(20))
-    .option("--height <rows>", "height of the plot (default: two thirds of the terminal's)", wholeNumber(6))
+    .option(
+      "--height <rows>",
+      "height of the plot (default: two thirds of the terminal's)",
+      wholeNumber(6),
+    )
     .option("--log", "logarithmic y axis")
     .option("--time", "x axis: seconds since the first point, instead of step or episode")
     .option("--from <x>", "first step or episode", wholeNumber())
     .option("--to <x>", "last step or episode", wholeNumber())
-    .option("--overwritten", "also plot records that a later attempt, resumed from a checkpoint, recorded again")
+    .option(
+      "--overwritten",
+      "also plot records that a later attempt, resumed from a checkpoint, recorded again",
+    )
     .option(GROUP_BY_OPTION, `the group that the run belongs to, as one curve: ${GROUP_BY_HELP}`)
     .addOption(bandOption())
     .option("-w, --watch", "refresh every two seconds until the run has ended");
@@ -78,7 +92,9 @@ export function define(command: Command, context: Context, result: { code: numbe
       let name = given;
       const reported = new Set<string>();
       result.code = await interruptible(context, "", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
+        using link = await Link.open(context, connectionFlags(flags), {
+          retryMs: watch ? 60_000 : 0,
+        });
         for (;;) {
           const run = await link.unary(link.methods.getRun, { run: ref }, signal);
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
@@ -95,7 +111,11 @@ export function define(command: Command, context: Context, result: { code: numbe
             return buckets;
           };
           const text = flags["groupBy"] === undefined
-            ? render(await read(run.runId), flags, context, { width, name: drawn, title: `${run.name}  ${drawn}` })
+            ? render(await read(run.runId), flags, context, {
+              width,
+              name: drawn,
+              title: `${run.name}  ${drawn}`,
+            })
             : await renderGroup(link, context, flags, { run, width, name: drawn, read });
           if (watch && context.terminal.isTty) context.out.move("screen");
           context.out.write(text);
@@ -116,9 +136,13 @@ async function chosenSeries(
 ): Promise<string | undefined> {
   const { series } = await link.unary(link.methods.listSeries, { run: runId }, signal);
   const chosen = progressSeries(series, [telemetry?.objective?.name]);
-  const others = series.filter(({ name, points }) => name !== chosen && points > 0n).map(({ name }) => name);
+  const others = series.filter(({ name, points }) => name !== chosen && points > 0n).map((
+    { name },
+  ) => name);
   if (chosen === undefined || chosen === EPISODE_REWARD || others.length === 0) return chosen;
-  const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more (mosaic metrics ${runId})` : "";
+  const more = others.length > MOST_NAMED
+    ? ` and ${others.length - MOST_NAMED} more (mosaic metrics ${runId})`
+    : "";
   context.err.write(
     `mosaic: drawn is ${escapeControl(chosen)}; there are also ${
       others.slice(0, MOST_NAMED).map(escapeControl).join(", ")
@@ -138,7 +162,19 @@ function render(
   if (format === "json") return `${JSON.stringify(rows, null, 2)}\n`;
   if (format === "csv") {
     const fields = [
-      ...["first_x", "last_x", "min", "max", "mean", "last", "count", "at", "step", "attempt", "overwritten"] as const,
+      ...[
+        "first_x",
+        "last_x",
+        "min",
+        "max",
+        "mean",
+        "last",
+        "count",
+        "at",
+        "step",
+        "attempt",
+        "overwritten",
+      ] as const,
     ];
     return csv(fields, rows.map((row) => fields.map((f) => row[f])));
   }
@@ -172,7 +208,9 @@ async function renderGroup(
   const all = await fetchRuns(link, { columns: column === undefined ? [] : [column] });
   const group = inGroups(all, (one) => groupable(one, by), by)
     .find(({ members }) => members.some(({ run_id }) => run_id === run.runId));
-  if (group === undefined) throw new MosaicError("not_found", `run ${run.runId} is no longer there`);
+  if (group === undefined) {
+    throw new MosaicError("not_found", `run ${run.runId} is no longer there`);
+  }
   const curves: SeriesBucket[][] = [];
   for (const { run_id } of group.members) {
     try {
@@ -180,12 +218,15 @@ async function renderGroup(
       if (buckets.length > 0) curves.push(buckets);
     } catch (error) {
       // Another run of the group may lack the series, or may have been deleted.
-      if (run_id === run.runId || !(error instanceof MosaicError) || error.code !== "not_found") throw error;
+      if (run_id === run.runId || !(error instanceof MosaicError) || error.code !== "not_found") {
+        throw error;
+      }
     }
   }
   const band = flags["band"] as Band;
   const time = flags["time"] === true;
-  const x = (b: SeriesBucket, curve: readonly SeriesBucket[]) => time ? (b.atMs - curve[0]!.atMs) / 1000 : position(b);
+  const x = (b: SeriesBucket, curve: readonly SeriesBucket[]) =>
+    time ? (b.atMs - curve[0]!.atMs) / 1000 : position(b);
   const points = groupPoints(curves, x, band);
   const format = flags["output"] as Format;
   if (format === "json") return `${JSON.stringify(points, null, 2)}\n`;
@@ -197,7 +238,9 @@ async function renderGroup(
     width,
     height: Number(flags["height"] ?? Math.max(10, Math.floor((terminal.height * 2) / 3))),
     color: terminal.color,
-    title: `${group.name}  ${name}  ${curves.length} of ${group.members.length} runs, ${BANDS[band]}`,
+    title: `${group.name}  ${name}  ${curves.length} of ${group.members.length} runs, ${
+      BANDS[band]
+    }`,
     xLabel: time ? "seconds" : xLabel(name, curves.flat()),
     log: flags["log"] === true,
   });
@@ -213,13 +256,19 @@ export function linesOf(
     buckets,
     (b) => b.overwritten ? `${name}, overwritten of attempt ${b.attempt}` : name,
   );
-  return [...lines].map(([name, buckets]) => ({ name, points: buckets.map((b) => ({ x: x(b), y: b.mean })) }));
+  return [...lines].map(([name, buckets]) => ({
+    name,
+    points: buckets.map((b) => ({ x: x(b), y: b.mean })),
+  }));
 }
 
 /** How many points of the range are on no curve, because a bucket counts only finite ones. */
 function nonFiniteText(buckets: readonly SeriesBucket[]): string {
   const whole = buckets.filter(({ damaged }) => !damaged);
-  const n = whole.reduce((sum, { firstX, lastX, count }) => sum + Number(lastX - firstX + 1n - count), 0);
+  const n = whole.reduce(
+    (sum, { firstX, lastX, count }) => sum + Number(lastX - firstX + 1n - count),
+    0,
+  );
   return n > 0 ? `  (${count(n)} ${n === 1 ? "point is" : "points are"} NaN or infinite)` : "";
 }
 
@@ -241,7 +290,8 @@ function bucketJson(b: SeriesBucket): BucketJson {
 
 /**
  * A run's series.
- * @param options `from` and `to` are steps or episodes; 0: no limit. `overwritten`: also points that later attempts wrote
+ * @param options `from` and `to` are steps or episodes; 0: no limit. `overwritten`: also points
+ * that later attempts wrote
  *   again
  * @throws {MosaicError} `not_found` with a suggestion if the run has no such series
  */
@@ -261,9 +311,11 @@ export async function fetchSeries(
   // Every run may have these three, empty before the first episode; any other series must exist.
   if (!["reward", EPISODE_REWARD, "episode_length"].includes(name)) requireSeries([name], known);
   const read = async (fromX: bigint, toX: bigint) =>
-    (await link.unary(link.methods.getSeries, { run, name, buckets, fromX, toX, overwritten })).buckets;
+    (await link.unary(link.methods.getSeries, { run, name, buckets, fromX, toX, overwritten }))
+      .buckets;
   if (from === 0 && to === 0) return await read(0n, 0n);
-  // The daemon selects by point number. For a metric, find the points' steps from the whole series first.
+  // The daemon selects by point number. For a metric, find the points' steps from the whole series
+  // first.
   const whole = await read(0n, 0n);
   if (whole.every((b) => b.step === undefined)) return await read(BigInt(from), BigInt(to));
   const upper = to === 0 ? Infinity : to;

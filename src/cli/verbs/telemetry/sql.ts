@@ -27,14 +27,19 @@ export function define(command: Command, context: Context): void {
             'mosaic sql "SELECT run_id, sum(reward) FROM run_steps GROUP BY run_id"',
             "rewards from steps",
           ],
-          ['mosaic sql -o csv "SELECT seq, action, observation FROM run_steps LIMIT 5"', "with the worker's texts"],
+          [
+            'mosaic sql -o csv "SELECT seq, action, observation FROM run_steps LIMIT 5"',
+            "with the worker's texts",
+          ],
         ],
         exits: { 2: "the statement is faulty", 6: "the database is of another version" },
       }),
     )
     .action(async (sql: string, options: { stateDir?: string; output: string }) => {
       const { query } = await import("../../../telemetry/sql.ts");
-      const { telemetryDb, registryDb } = new Layout(resolveStateDir(options.stateDir, context.env));
+      const { telemetryDb, registryDb } = new Layout(
+        resolveStateDir(options.stateDir, context.env),
+      );
       const damaged = (message: string) => context.err.write(`mosaic: ${escapeControl(message)}\n`);
       const rows = query(telemetryDb, sql, damaged, registryDb);
       const names = Object.keys(rows[0] ?? {});
@@ -44,7 +49,9 @@ export function define(command: Command, context: Context): void {
         case "jsonl":
           return context.out.write(rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
         case "csv":
-          return context.out.write(rows.length === 0 ? "" : csv(names, rows.map((row) => Object.values(row))));
+          return context.out.write(
+            rows.length === 0 ? "" : csv(names, rows.map((row) => Object.values(row))),
+          );
         default: {
           if (rows.length === 0) return context.out.write("No rows.\n");
           const { isTty, width, color } = context.terminal;

@@ -1,13 +1,19 @@
 /**
- * Files of one attempt that the proxy uploads from a host that does not share the daemon's disk, and the records that name
- * them.
+ * Files of one attempt that the proxy uploads from a host that does not share the daemon's disk,
+ * and the records that name them.
  */
 import type { RunFiles } from "../../../base/layout.ts";
 import type { Logger } from "../../../base/log.ts";
 import { yieldToOthers } from "../../../base/time/sleep.ts";
 import { logFiles, storedPath, withinRun } from "../../../uploads/uploaded.ts";
 import { announcementOf } from "../../../registry/artifacts/announced.ts";
-import { Allowance, type Chunk, type ChunkAnswer, unfinishedUploads, Uploads } from "../../../uploads/take_uploads.ts";
+import {
+  Allowance,
+  type Chunk,
+  type ChunkAnswer,
+  unfinishedUploads,
+  Uploads,
+} from "../../../uploads/take_uploads.ts";
 import type { Registry } from "../../../registry/registry.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
 import type { TelemetryLog } from "../../../telemetry/telemetry_log.ts";
@@ -15,7 +21,10 @@ import { eventsAfter, FILE_KINDS } from "./worker_events.ts";
 
 type NamedFile = { kind: string; dataJson: string };
 
-/** Records that name files which have not arrived; the oldest is dropped, and its file is then found by its path. */
+/**
+ * Records that name files which have not arrived; the oldest is dropped, and its file is then found
+ * by its path.
+ */
 const MAX_ANNOUNCED = 5000;
 /** `file_left` events of one attempt. */
 const MAX_LEFT_EVENTS = 20;
@@ -84,15 +93,18 @@ export class Arrivals {
     }
   }
 
-  /** A record names a file by its path on the other host. The event is entered when the file has arrived. */
+  /**
+   * A record names a file by its path on the other host. The event is entered when the file has
+   * arrived.
+   */
   named(event: NamedFile): void {
     const { registry, onFileNamed } = this.#options;
     onFileNamed(registry.require(this.#of.runId), this.#hereOf(event) ?? event);
   }
 
   /**
-   * The same event with the file's path on this host; it waits for the file. undefined: the path is not in the run's
-   * directory.
+   * The same event with the file's path on this host; it waits for the file. undefined: the path is
+   * not in the run's directory.
    */
   #hereOf(event: NamedFile): NamedFile | undefined {
     const { files } = this.#options;
@@ -102,9 +114,14 @@ export class Arrivals {
     const stored = inner === undefined ? undefined : storedPath(files.workerId, attempt, inner);
     if (announcement === undefined || stored === undefined) return undefined;
     const { kind, step } = announcement;
-    const here = { kind: event.kind, dataJson: JSON.stringify({ path: stored, checkpoint_path: stored, kind, step }) };
+    const here = {
+      kind: event.kind,
+      dataJson: JSON.stringify({ path: stored, checkpoint_path: stored, kind, step }),
+    };
     this.#announced.set(stored, here);
-    if (this.#announced.size > MAX_ANNOUNCED) this.#announced.delete(this.#announced.keys().next().value!);
+    if (this.#announced.size > MAX_ANNOUNCED) {
+      this.#announced.delete(this.#announced.keys().next().value!);
+    }
     return here;
   }
 

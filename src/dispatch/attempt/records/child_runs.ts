@@ -1,6 +1,7 @@
 /**
- * The runs within a run: trials, jobs and tracker runs of one supervised program. Each is a run of its own, with parameters,
- * curves and a state, and without a process, a directory and a slot: it ends with its parent.
+ * The runs within a run: trials, jobs and tracker runs of one supervised program. Each is a run of
+ * its own, with parameters, curves and a state, and without a process, a directory and a slot: it
+ * ends with its parent.
  */
 import { newUlid } from "../../../config/ulid.ts";
 import { messageOf } from "../../../base/errors.ts";
@@ -40,7 +41,10 @@ export class ChildRuns {
     this.#trials = new TrialRuns({ registry, telemetry, log, child, most: MOST_CHILDREN });
   }
 
-  /** The child run that the records of a tracker's file belong to; undefined: the run itself. Makes it if it is new. */
+  /**
+   * The child run that the records of a tracker's file belong to; undefined: the run itself. Makes
+   * it if it is new.
+   */
   runOf(runId: string, attempt: number, path: string): string | undefined {
     const place = childPlaceOf(path);
     if (place === undefined) return undefined;
@@ -61,7 +65,9 @@ export class ChildRuns {
     if (registry.child(runId, key) !== undefined) return false;
     const own = (telemetry.sourceCursors(runId, attempt) ?? []).flatMap(({ name }) => {
       const place = childPlaceOf(name);
-      return place?.aloneIsParent && registry.child(runId, place.key) === undefined ? [place.key] : [];
+      return place?.aloneIsParent && registry.child(runId, place.key) === undefined
+        ? [place.key]
+        : [];
     });
     return own.length === 0 || own.includes(key);
   }
@@ -122,9 +128,14 @@ export class ChildRuns {
     this.#trials.expect(runId, events);
   }
 
-  /** Makes the trials that these records, which are stored, have announced, and those that are left of earlier ones. */
+  /**
+   * Makes the trials that these records, which are stored, have announced, and those that are left
+   * of earlier ones.
+   */
   makeTrials(runId: string, events: readonly WorkerEventRecord[]): void {
-    if (events.some(({ kind }) => kind === TRIAL_KIND) || this.#trials.waits(runId)) this.#trials.make(runId);
+    if (events.some(({ kind }) => kind === TRIAL_KIND) || this.#trials.waits(runId)) {
+      this.#trials.make(runId);
+    }
   }
 
   /** The parent's attempt has ended, and so have its children. */
@@ -142,7 +153,9 @@ export class ChildRuns {
       }
     }
     this.#full.delete(parent.runId);
-    for (const id of this.#known.keys()) if (id.startsWith(`${parent.runId} `)) this.#known.delete(id);
+    for (const id of this.#known.keys()) {
+      if (id.startsWith(`${parent.runId} `)) this.#known.delete(id);
+    }
   }
 
   /** Trials first: they have ends of their own. */
@@ -158,13 +171,23 @@ export class ChildRuns {
     }
   }
 
-  /** What an earlier daemon has left: trials without a run, and runs whose parent ended while no daemon lived. */
+  /**
+   * What an earlier daemon has left: trials without a run, and runs whose parent ended while no
+   * daemon lived.
+   */
   resume(): void {
     const { registry } = this.#options;
-    const open = registry.openTrials().map(({ runId }) => ({ runId, parentId: registry.get(runId)?.parent ?? runId }));
-    for (const { runId, parentId } of open) this.#trials.make(runId, () => this.#endIfEnded(parentId, runId));
+    const open = registry.openTrials().map(({ runId }) => ({
+      runId,
+      parentId: registry.get(runId)?.parent ?? runId,
+    }));
+    for (const { runId, parentId } of open) {
+      this.#trials.make(runId, () => this.#endIfEnded(parentId, runId));
+    }
     const waiting = new Set(open.map(({ parentId }) => parentId));
-    for (const parentId of registry.parentsOfLive()) if (!waiting.has(parentId)) this.#endIfEnded(parentId);
+    for (const parentId of registry.parentsOfLive()) {
+      if (!waiting.has(parentId)) this.#endIfEnded(parentId);
+    }
   }
 
   /** @param settled the run whose trials are all made: the parent, or one within it */
@@ -177,7 +200,10 @@ export class ChildRuns {
       this.#trials.settled(settled);
     } catch (error) {
       // It is only looked at once more.
-      this.#options.log.debug({ run_id: settled, error: messageOf(error) }, "the next start looks for trials again");
+      this.#options.log.debug(
+        { run_id: settled, error: messageOf(error) },
+        "the next start looks for trials again",
+      );
     }
   }
 
@@ -190,5 +216,7 @@ export class ChildRuns {
 function endOf({ state, reason }: RunRow): LifecycleEvent {
   if (state === "TERMINATED") return { type: "exited_ok" };
   const why = reason ?? "parent_ended";
-  return state === "CANCELLED" ? { type: "cancelled", reason: why } : { type: "failed", reason: why };
+  return state === "CANCELLED"
+    ? { type: "cancelled", reason: why }
+    : { type: "failed", reason: why };
 }

@@ -11,7 +11,9 @@ export function summaryOf(telemetry: RunTelemetry) {
     steps: stepsReached(telemetry),
     episodes,
     mean_reward_100: meanReward100,
-    ...(meanReward100 === null && reportedReward !== null ? { reported_reward: reportedReward.value } : {}),
+    ...(meanReward100 === null && reportedReward !== null
+      ? { reported_reward: reportedReward.value }
+      : {}),
   };
 }
 
@@ -26,7 +28,9 @@ export function endedEvent(
   const place = placement === null ? {} : { job: placement.job, nodes: placement.nodes };
   const summary = { ...summaryOf(telemetry), duration_s: Math.round(usedMs) / 1000, ...place };
   if (row.state === "TERMINATED") return { kind: "completed", data: summary };
-  if (row.state === "CANCELLED") return { kind: "cancelled", data: { ...summary, reason: row.reason } };
+  if (row.state === "CANCELLED") {
+    return { kind: "cancelled", data: { ...summary, reason: row.reason } };
+  }
   return {
     kind: "failed",
     data: {

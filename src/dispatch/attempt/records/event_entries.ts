@@ -1,7 +1,8 @@
 /**
- * Enters a run's lifecycle records (checkpoints, failures) into the event log, each once and in order. The records are in
- * the telemetry store and the events in the registry. The daemon may die, or the registry may be unwritable, between the
- * two: so an event contains the seq of its record, and a later daemon continues after the newest event.
+ * Enters a run's lifecycle records (checkpoints, failures) into the event log, each once and in
+ * order. The records are in the telemetry store and the events in the registry. The daemon may die,
+ * or the registry may be unwritable, between the two: so an event contains the seq of its record,
+ * and a later daemon continues after the newest event.
  */
 import { messageOf } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/log.ts";
@@ -82,7 +83,12 @@ export class EventEntries {
 
   #enterAfter(entered: number): void {
     this.#waitAfter = undefined;
-    for (const event of eventsAfter(this.#context.telemetry, this.#runId, [...ENTERED_KINDS, ...FILE_KINDS], entered)) {
+    for (
+      const event of eventsAfter(this.#context.telemetry, this.#runId, [
+        ...ENTERED_KINDS,
+        ...FILE_KINDS,
+      ], entered)
+    ) {
       if (event !== undefined) this.#enter(event.kind, event.dataJson, event.seq);
       if (this.#waitAfter !== undefined) return;
     }
@@ -98,14 +104,21 @@ export class EventEntries {
       registry.appendEvent(this.#runId, kind, entryData(kind, dataJson, seq));
     } catch (error) {
       if (refusesContent(error)) {
-        // It would be refused each time, and those behind it would wait for ever. Its record stays in the telemetry.
-        log.error({ run_id: this.#runId, kind, seq, error: messageOf(error) }, "event left out of the event log");
+        // It would be refused each time, and those behind it would wait for ever. Its record stays
+        // in the telemetry.
+        log.error(
+          { run_id: this.#runId, kind, seq, error: messageOf(error) },
+          "event left out of the event log",
+        );
         return;
       }
       this.#waitAfter = seq - 1;
       if (seq === this.#warnedSeq) return;
       this.#warnedSeq = seq;
-      log.warn({ run_id: this.#runId, kind, error: messageOf(error) }, "event not written yet; trying again");
+      log.warn(
+        { run_id: this.#runId, kind, error: messageOf(error) },
+        "event not written yet; trying again",
+      );
     }
   }
 }

@@ -3,7 +3,12 @@ import { messageOf } from "../../../base/errors.ts";
 import { parsedObject } from "../../../base/text/json_text.ts";
 import type { Logger } from "../../../base/log.ts";
 import type { IngestBatch } from "../../../records/ingest_batch.ts";
-import { type Announcement, announcementOf, placesOf, referenceOf } from "../../../registry/artifacts/announced.ts";
+import {
+  type Announcement,
+  announcementOf,
+  placesOf,
+  referenceOf,
+} from "../../../registry/artifacts/announced.ts";
 import { lesserBatches } from "../../../records/refused.ts";
 import { refusesContent } from "../../../telemetry/blocks/failures.ts";
 import type { TelemetryLog } from "../../../telemetry/telemetry_log.ts";
@@ -47,8 +52,8 @@ export class Intake {
   }
 
   /**
-   * Stores the batch, or as much of it as the store accepts: a record that is refused for its content would be refused every
-   * time.
+   * Stores the batch, or as much of it as the store accepts: a record that is refused for its
+   * content would be refused every time.
    * @throws errors that do not depend on the content, such as a full disk
    */
   async store(batch: IngestBatch): Promise<{ result: IngestResult; batch: IngestBatch }> {
@@ -62,7 +67,10 @@ export class Intake {
         try {
           const result = await this.#telemetry.deliver(runId, attempt, less);
           const { from, to } = batch;
-          this.#log.error({ run_id: runId, attempt, from, to, error: why }, "records are refused by the store");
+          this.#log.error(
+            { run_id: runId, attempt, from, to, error: why },
+            "records are refused by the store",
+          );
           return { result, batch: less };
         } catch (again) {
           if (!refusesContent(again)) throw again;
@@ -73,15 +81,17 @@ export class Intake {
   }
 
   /**
-   * A batch of found files without those that the worker has announced: they have a record already. The proxy knows size and
-   * time; kind and step come from the worker.
+   * A batch of found files without those that the worker has announced: they have a record already.
+   * The proxy knows size and time; kind and step come from the worker.
    */
   withoutAnnounced(batch: IngestBatch): IngestBatch {
     if (!batch.events.some((event) => referenceOf(event) !== undefined)) return batch;
     const announced = this.#announced ??= this.#announcedSoFar();
     const events = batch.events.filter(({ kind, dataJson }) => {
       const found = parsedObject(dataJson) ?? {};
-      const announcement = referenceOf({ dataJson }) === undefined ? undefined : announced.get(String(found.path));
+      const announcement = referenceOf({ dataJson }) === undefined
+        ? undefined
+        : announced.get(String(found.path));
       if (announcement === undefined) return true;
       this.entries.namesFile({
         kind,
@@ -106,7 +116,9 @@ export class Intake {
   #remember(announced: Map<string, Announcement>, event: { kind: string; dataJson: string }): void {
     const announcement = announcementOf(event);
     if (announcement === undefined || referenceOf(event) !== undefined) return;
-    for (const place of placesOf(announcement.path, this.#directories)) announced.set(place, announcement);
+    for (const place of placesOf(announcement.path, this.#directories)) {
+      announced.set(place, announcement);
+    }
     for (const oldest of announced.keys()) {
       if (announced.size <= MAX_ANNOUNCED) break;
       announced.delete(oldest);
@@ -116,7 +128,9 @@ export class Intake {
   /** The lifecycle records of a batch that was just stored. */
   enterEvents(result: IngestResult & { type: "stored" }): void {
     const announced = this.#announced;
-    if (announced !== undefined) { for (const event of result.events) this.#remember(announced, event); }
+    if (announced !== undefined) {
+      for (const event of result.events) this.#remember(announced, event);
+    }
     if (result.events.length > 0) this.entries.stored(result.events, result.lastEvent);
   }
 
@@ -127,7 +141,12 @@ export class Intake {
     if (now - this.#sampledAt < SAMPLE_INTERVAL_MS) return;
     this.#sampledAt = now;
     this.#log.warn(
-      { run_id: this.#run.runId, malformed: batch.malformedLines, violations: batch.violations, samples },
+      {
+        run_id: this.#run.runId,
+        malformed: batch.malformedLines,
+        violations: batch.violations,
+        samples,
+      },
       "telemetry that cannot be read or breaks its schema",
     );
   }

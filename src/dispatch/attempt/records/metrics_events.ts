@@ -1,4 +1,7 @@
-/** Enters the newest metrics of a running run into the event log at intervals, for readers of events. */
+/**
+ * Enters the newest metrics of a running run into the event log at intervals, for readers of
+ * events.
+ */
 import { messageOf } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/log.ts";
 import { summaryOf } from "./ending.ts";
@@ -30,7 +33,9 @@ export class MetricsEvents {
     const records = steps + episodes + events;
     if (records === (last?.records ?? 0)) return;
     try {
-      const metrics = telemetry.listSeries(row.runId).slice(0, MOST_METRICS).map(({ name, last }) => [name, last]);
+      const metrics = telemetry.listSeries(row.runId).slice(0, MOST_METRICS).map((
+        { name, last },
+      ) => [name, last]);
       registry.replaceEvent(row.runId, "metrics", {
         ...summaryOf(summary),
         metrics: Object.fromEntries(metrics),

@@ -1,9 +1,10 @@
 /**
- * Trials of a study in the program's own process, from what it prints when one ends: each is made a run within the run,
- * filled and ended. The printed records are in the telemetry store and the runs in the registry, and the daemon may die
- * between the two. So before a run's first such record is stored, the registry has a cursor over them; what is behind the
- * cursor is made with the run's next batch, at its end, or at a daemon's start. A trial's run is found by its record's seq,
- * so that none is made twice.
+ * Trials of a study in the program's own process, from what it prints when one ends: each is made a
+ * run within the run, filled and ended. The printed records are in the telemetry store and the runs
+ * in the registry, and the daemon may die between the two. So before a run's first such record is
+ * stored, the registry has a cursor over them; what is behind the cursor is made with the run's
+ * next batch, at its end, or at a daemon's start. A trial's run is found by its record's seq, so
+ * that none is made twice.
  */
 import { messageOf } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/log.ts";
@@ -36,7 +37,9 @@ interface TrialRunsOptions {
   registry: Registry;
   telemetry: TelemetryLog;
   log: Logger;
-  /** The run within a run that has this key; made if it is new, undefined if the run has too many. */
+  /**
+   * The run within a run that has this key; made if it is new, undefined if the run has too many.
+   */
   child: (parent: string, key: string, name: string) => string | undefined;
   /** The bound on runs within a run, for messages. */
   most: number;
@@ -64,7 +67,10 @@ export class TrialRuns {
     this.#expected.add(runId);
   }
 
-  /** Makes what the run has announced: some at once, and the rest in turns with other work. `done`: nothing is left. */
+  /**
+   * Makes what the run has announced: some at once, and the rest in turns with other work. `done`:
+   * nothing is left.
+   */
   make(runId: string, done: () => void = () => {}): void {
     if (this.#busy.has(runId)) return;
     const made = this.#some(runId);
@@ -85,7 +91,10 @@ export class TrialRuns {
     if (made === "all") done();
   }
 
-  /** Makes the rest of an ended run, and of the runs within it. Later batches may be on their way. @returns whether nothing is left */
+  /**
+   * Makes the rest of an ended run, and of the runs within it. Later batches may be on their way.
+   * @returns whether nothing is left
+   */
   finish(parentId: string): boolean {
     for (const { runId } of this.#options.registry.openTrials(parentId)) {
       let made = this.#some(runId);
@@ -97,10 +106,15 @@ export class TrialRuns {
     return true;
   }
 
-  /** A run of an earlier daemon has ended, so that no batch of it is on its way; nothing is left of it. */
+  /**
+   * A run of an earlier daemon has ended, so that no batch of it is on its way; nothing is left of
+   * it.
+   */
   settled(runId: string): void {
     const { registry, telemetry } = this.#options;
-    if (!this.#expected.has(runId)) registry.trialsMade(runId, telemetry.head(runId, "events"), false);
+    if (!this.#expected.has(runId)) {
+      registry.trialsMade(runId, telemetry.head(runId, "events"), false);
+    }
   }
 
   /** An earlier try has failed. */
@@ -128,7 +142,10 @@ export class TrialRuns {
       return announced.length < AT_ONCE ? "all" : "some";
     } catch (error) {
       if (!this.#failed.has(runId)) {
-        log.warn({ run_id: runId, error: messageOf(error) }, "trials are not runs yet; the next batch tries again");
+        log.warn(
+          { run_id: runId, error: messageOf(error) },
+          "trials are not runs yet; the next batch tries again",
+        );
       }
       this.#failed.add(runId);
       return "failed";
@@ -143,12 +160,18 @@ export class TrialRuns {
       announced.flatMap(({ seq, dataJson, tsNs }) => {
         const trial = trialIn(dataJson);
         if (!Number.isSafeInteger(trial.number)) return [];
-        return [{ ...trial, tsNs, child: child(parent, `trial ${runId} ${seq}`, `trial-${trial.number}`) }];
+        return [{
+          ...trial,
+          tsNs,
+          child: child(parent, `trial ${runId} ${seq}`, `trial-${trial.number}`),
+        }];
       })
     );
     const made = trials.filter((trial): trial is MadeTrial => trial.child !== undefined);
     this.#fill(made);
-    if (made.length < trials.length) this.#tooMany(runId, announced[0]!.attempt, trials.length - made.length);
+    if (made.length < trials.length) {
+      this.#tooMany(runId, announced[0]!.attempt, trials.length - made.length);
+    }
     registry.together(() => {
       for (const { child, state } of made) {
         if (!isEnded(registry.require(child).state)) registry.apply(child, trialEnd(state));
@@ -160,7 +183,13 @@ export class TrialRuns {
   /** As the first batch of a journal, which is stored once. */
   #fill(made: readonly MadeTrial[]): void {
     const { telemetry, log } = this.#options;
-    const none = { steps: { n: 0 }, episodes: [], otherLines: 0, malformedLines: 0, violations: {} };
+    const none = {
+      steps: { n: 0 },
+      episodes: [],
+      otherLines: 0,
+      malformedLines: 0,
+      violations: {},
+    };
     const outcomes = telemetry.ingestAll(made.map((trial) => ({
       runId: trial.child,
       attempt: 1,
@@ -177,11 +206,19 @@ export class TrialRuns {
     });
   }
 
-  /** Stored once with the run, and then counted. A daemon that dies before the cursor moves counts these again. */
+  /**
+   * Stored once with the run, and then counted. A daemon that dies before the cursor moves counts
+   * these again.
+   */
   #tooMany(runId: string, attempt: number, count: number): void {
-    const what = `trials beyond ${this.#options.most} runs within a run: their records stay with the run itself`;
+    const what =
+      `trials beyond ${this.#options.most} runs within a run: their records stay with the run itself`;
     const dataJson = JSON.stringify({ source: "optuna", what, count });
-    this.#options.telemetry.append(runId, attempt, [], [], [{ kind: "not_read", dataJson, tsNs: "" }]);
+    this.#options.telemetry.append(runId, attempt, [], [], [{
+      kind: "not_read",
+      dataJson,
+      tsNs: "",
+    }]);
   }
 }
 
@@ -192,12 +229,16 @@ function trialIn(dataJson: string): PrintedData {
 }
 
 function eventsOf({ values, parameters, tsNs }: MadeTrial): WorkerEventRecord[] {
-  const numbers = (Array.isArray(values) ? values : []).filter((value) => typeof value === "number");
+  const numbers = (Array.isArray(values) ? values : []).filter((value) =>
+    typeof value === "number"
+  );
   const points = numbers.map((value, i) => [numbers.length === 1 ? "value" : `value_${i}`, value]);
   const given = withoutSecrets("", parameters ?? {});
   return [
     { kind: "parameters", dataJson: JSON.stringify({ source: "optuna", values: given }), tsNs },
-    ...(points.length === 0 ? [] : [{ kind: "metrics", dataJson: JSON.stringify(Object.fromEntries(points)), tsNs }]),
+    ...(points.length === 0
+      ? []
+      : [{ kind: "metrics", dataJson: JSON.stringify(Object.fromEntries(points)), tsNs }]),
   ];
 }
 

@@ -1,4 +1,6 @@
-/** What the worker's lifecycle records mean for the run: checkpoints, artifacts, a reported failure. */
+/**
+ * What the worker's lifecycle records mean for the run: checkpoints, artifacts, a reported failure.
+ */
 import { parsedObject } from "../../../base/text/json_text.ts";
 import type { EventKind } from "../../../registry/event_kinds.ts";
 import { REFUSED_KIND } from "../../../records/refused.ts";
@@ -6,7 +8,10 @@ import { referenceOf } from "../../../registry/artifacts/announced.ts";
 import type { TelemetryLog } from "../../../telemetry/telemetry_log.ts";
 import type { StoredWorkerEvent } from "../../../gen/records/record_types.ts";
 
-/** Record kinds that are entered into the event log, for people and webhooks. (Files have events of their own.) */
+/**
+ * Record kinds that are entered into the event log, for people and webhooks. (Files have events of
+ * their own.)
+ */
 export const ENTERED_KINDS: readonly EventKind[] = [
   "checkpoint_saved",
   "checkpoint_loaded",
@@ -43,12 +48,23 @@ function firstText(data: Record<string, unknown>, ...keys: string[]): string | u
   return undefined;
 }
 
-/** The event log's form: `path` and `step` always under these names, whatever the worker calls them. */
+/**
+ * The event log's form: `path` and `step` always under these names, whatever the worker calls them.
+ */
 export function entryData(kind: string, dataJson: string, seq: number): Record<string, unknown> {
   const data = dataOf(dataJson);
-  if (kind !== "checkpoint_saved" && kind !== "checkpoint_loaded") return { ...data, telemetry_seq: seq };
-  const step = [data.step, data.global_step, data.step_index].find((value) => typeof value === "number");
-  return { ...data, path: checkpointPath(dataJson) ?? null, step: step ?? null, telemetry_seq: seq };
+  if (kind !== "checkpoint_saved" && kind !== "checkpoint_loaded") {
+    return { ...data, telemetry_seq: seq };
+  }
+  const step = [data.step, data.global_step, data.step_index].find((value) =>
+    typeof value === "number"
+  );
+  return {
+    ...data,
+    path: checkpointPath(dataJson) ?? null,
+    step: step ?? null,
+    telemetry_seq: seq,
+  };
 }
 
 function checkpointPath(dataJson: string): string | undefined {
@@ -61,8 +77,8 @@ export function failureText(dataJson: string): string {
 }
 
 /**
- * A run's records of these kinds after a seq, oldest first. Yields undefined after each search, so that the caller can yield
- * to other work.
+ * A run's records of these kinds after a seq, oldest first. Yields undefined after each search, so
+ * that the caller can yield to other work.
  */
 export function* eventsAfter(
   telemetry: TelemetryLog,
@@ -92,7 +108,11 @@ export function* eventsFromNewest(
   }
 }
 
-function* eventsAt(telemetry: TelemetryLog, runId: string, seqs: readonly number[]): Generator<StoredWorkerEvent> {
+function* eventsAt(
+  telemetry: TelemetryLog,
+  runId: string,
+  seqs: readonly number[],
+): Generator<StoredWorkerEvent> {
   for (const seq of seqs) {
     const [event] = telemetry.read(runId, "events", seq - 1, 1);
     if (event?.seq === seq) yield event;
@@ -113,7 +133,9 @@ function findLast<T>(
   return undefined;
 }
 
-/** Path of the newest checkpoint saved in attempt `since` or later for which `placeOf` returns one. */
+/**
+ * Path of the newest checkpoint saved in attempt `since` or later for which `placeOf` returns one.
+ */
 export function newestCheckpoint(
   telemetry: TelemetryLog,
   runId: string,
@@ -126,8 +148,14 @@ export function newestCheckpoint(
   });
 }
 
-/** Unix milliseconds at which the run's worker saved a checkpoint; undefined if it did not say when. */
-export function checkpointTime(telemetry: TelemetryLog, runId: string, path: string): number | undefined {
+/**
+ * Unix milliseconds at which the run's worker saved a checkpoint; undefined if it did not say when.
+ */
+export function checkpointTime(
+  telemetry: TelemetryLog,
+  runId: string,
+  path: string,
+): number | undefined {
   return findLast(telemetry, runId, "checkpoint_saved", 1, (event) => {
     const saved = checkpointPath(event.dataJson);
     if (saved === undefined || (saved !== path && !path.endsWith(`/${saved}`))) return undefined;
@@ -136,6 +164,10 @@ export function checkpointTime(telemetry: TelemetryLog, runId: string, path: str
 }
 
 /** The attempt's own report of a failure; undefined if there is none. */
-export function reportedFailure(telemetry: TelemetryLog, runId: string, attempt: number): string | undefined {
+export function reportedFailure(
+  telemetry: TelemetryLog,
+  runId: string,
+  attempt: number,
+): string | undefined {
   return findLast(telemetry, runId, "run_failed", attempt, ({ dataJson }) => failureText(dataJson));
 }

@@ -1,6 +1,7 @@
 /**
- * Rules on what a run records (`metadata.alerts`, `--alerts`): a metric that is no number, is too high or too low, or no
- * longer improves, silence, and idle or full GPUs. Each rule alerts once per attempt. Only decides; the performer writes events and acts.
+ * Rules on what a run records (`metadata.alerts`, `--alerts`): a metric that is no number, is too
+ * high or too low, or no longer improves, silence, and idle or full GPUs. Each rule alerts once per
+ * attempt. Only decides; the performer writes events and acts.
  */
 import type { AlertRule } from "../../../config/alerts.ts";
 import type { IngestBatch } from "../../../records/ingest_batch.ts";
@@ -37,11 +38,13 @@ export class Alerts {
   recorded({ steps, episodes, events }: Recorded): void {
     this.#apply((watch) => {
       const { metric } = watch.rule;
-      if (metric === "reward") { for (const value of rewardsOf(steps)) watch.point(numberOf(value)); }
-      else if (metric === "episode_reward") {
+      if (metric === "reward") {
+        for (const value of rewardsOf(steps)) watch.point(numberOf(value));
+      } else if (metric === "episode_reward") {
         for (const { totalReward } of episodes) watch.point(numberOf(totalReward));
-      } else if (metric === "episode_length") { for (const { steps: length } of episodes) watch.point(length); }
-      else if (metric !== undefined) {
+      } else if (metric === "episode_length") {
+        for (const { steps: length } of episodes) watch.point(length);
+      } else if (metric !== undefined) {
         for (const { dataJson } of events) watch.record(dataJson);
         for (const { metadataJson } of episodes) watch.record(metadataJson);
         for (const info of steps.infoJson ?? []) watch.record(info);
@@ -54,7 +57,10 @@ export class Alerts {
     this.#apply((watch) => watch.silent(ms));
   }
 
-  /** Adds alerts for the rules that a sample of the run's use breaks. @param now monotonic milliseconds */
+  /**
+   * Adds alerts for the rules that a sample of the run's use breaks. @param now monotonic
+   * milliseconds
+   */
   sampled(points: readonly (readonly [name: string, value: number])[], now: number): void {
     const figures = new Map(points);
     this.#apply((watch) => {
@@ -107,7 +113,8 @@ class Watch {
     const inner = metric.includes(".") ? object[metric.slice(0, metric.indexOf("."))] : undefined;
     const value = Object.hasOwn(object, metric)
       ? object[metric]
-      : (inner as Record<string, unknown> | null | undefined)?.[metric.slice(metric.indexOf(".") + 1)];
+      : (inner as Record<string, unknown> | null | undefined)
+        ?.[metric.slice(metric.indexOf(".") + 1)];
     // Earlier proxies sent null for NaN and infinities.
     const number = value === null ? NaN : pointValue(value);
     if (number !== undefined) this.point(number);
@@ -117,7 +124,9 @@ class Watch {
     const { rule } = this;
     if (this.broken !== undefined) return;
     if (!Number.isFinite(value)) {
-      if (rule.when === "nan") this.broken = `${rule.metric} is ${Number.isNaN(value) ? "NaN" : value}`;
+      if (rule.when === "nan") {
+        this.broken = `${rule.metric} is ${Number.isNaN(value) ? "NaN" : value}`;
+      }
       return;
     }
     if (rule.when === "above" || rule.when === "below") {
@@ -127,7 +136,8 @@ class Watch {
       const many = rule.points === 1 ? "" : `, ${rule.points} points in a row`;
       this.broken = `${rule.metric} is ${value}, ${rule.when} ${rule.value}${many}`;
     } else if (rule.when === "stuck") {
-      const better = this.#best === undefined || (rule.goal === "max" ? value > this.#best : value < this.#best);
+      const better = this.#best === undefined ||
+        (rule.goal === "max" ? value > this.#best : value < this.#best);
       if (better) [this.#best, this.#worse] = [value, 0];
       else if (++this.#worse >= rule.points) {
         this.broken = `${rule.metric} has not improved on ${this.#best} for ${rule.points} points`;
@@ -142,14 +152,18 @@ class Watch {
     const mean = this.#window.add(percent, now);
     if (mean === undefined || mean >= value) return;
     const used = `${Math.round(mean * 10) / 10} %`;
-    this.broken = `the run's GPUs were used to ${used} in the last ${duration(seconds * 1000)}, below ${value} %`;
+    this.broken = `the run's GPUs were used to ${used} in the last ${
+      duration(seconds * 1000)
+    }, below ${value} %`;
   }
 
   gpuMemory(percent: number, mb: number | undefined): void {
     const { when, value } = this.rule;
     if (when !== "gpu_memory" || this.broken !== undefined || percent <= value) return;
     const used = mb === undefined ? "" : ` (${bytes(mb * (1 << 20))})`;
-    this.broken = `the run uses ${Math.round(percent)} %${used} of the GPU memory that it has, above ${value} %`;
+    this.broken = `the run uses ${
+      Math.round(percent)
+    } %${used} of the GPU memory that it has, above ${value} %`;
   }
 
   held(): void {
@@ -158,7 +172,9 @@ class Watch {
 
   silent(ms: number): void {
     const { when, seconds } = this.rule;
-    if (when === "silent" && ms > seconds * 1000) this.broken = `the worker has printed nothing for ${seconds} s`;
+    if (when === "silent" && ms > seconds * 1000) {
+      this.broken = `the worker has printed nothing for ${seconds} s`;
+    }
   }
 }
 

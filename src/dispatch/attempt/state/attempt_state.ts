@@ -1,14 +1,18 @@
 /**
- * The states of an attempt that has, or may have, processes. Pure: `next` maps a state and an event to the next state and to
- * effects. The supervisor performs the effects; their results come back as further events.
- * Every attempt ends in one way: a proxy delivers the journal and reports the exit; then the rest of the worker's process
- * group is ended; then the run's last transition is committed. A fault or cancellation only stops the group, and the proxy's
- * report ends the run. If no proxy can report any more, the attempt ends by what its host knows.
+ * The states of an attempt that has, or may have, processes. Pure: `next` maps a state and an event
+ * to the next state and to effects. The supervisor performs the effects; their results come back as
+ * further events. Every attempt ends in one way: a proxy delivers the journal and reports the exit;
+ * then the rest of the worker's process group is ended; then the run's last transition is
+ * committed. A fault or cancellation only stops the group, and the proxy's report ends the run. If
+ * no proxy can report any more, the attempt ends by what its host knows.
  * - `running`: the worker runs or will be started
- * - `stopping`: the group is being stopped, until an exit is reported or the host says that no report will come
+ * - `stopping`: the group is being stopped, until an exit is reported or the host says that no
+ *   report will come
  * - `exited`: the exit is known; the rest of the group and of its cgroup is being ended
- * - `ended`: no process is left; the run's last transition is to be committed, and retried until it is
- * The connection is independent of the phase: a proxy may connect and disconnect in each of the first two.
+ * - `ended`: no process is left; the run's last transition is to be committed, and retried until it
+ *   is
+ * The connection is independent of the phase: a proxy may connect and disconnect in each of the
+ * first two.
  */
 import type { ExitReport, OutOfMemory } from "../../../registry/failure/explain.ts";
 import type { ProxyLink } from "./connected_proxy.ts";
@@ -18,8 +22,8 @@ import { advance, beginStop, shorten, type StopEffect, type WorkerStop } from ".
 /** Time for a connected proxy to report the exit after the group is gone. */
 const REPORT_MS = 30_000;
 /**
- * A proxy on another host that was asked to stop its worker reports within the grace period and this time. Otherwise the
- * link is broken; nothing else would show that.
+ * A proxy on another host that was asked to stop its worker reports within the grace period and
+ * this time. Otherwise the link is broken; nothing else would show that.
  */
 const ANSWER_MS = 15_000;
 /** The same for a proxy that has been silent for the whole heartbeat timeout. */
@@ -58,7 +62,10 @@ export interface AttemptState<S> {
   readonly connection: Connection<S>;
 }
 
-/** Times are milliseconds of a monotonic clock. `group` is read from the host when the event arrives. */
+/**
+ * Times are milliseconds of a monotonic clock. `group` is read from the host when the event
+ * arrives.
+ */
 export type AttemptEvent<S> =
   | { readonly t: "connected"; readonly session: S; readonly link: ProxyLink }
   | { readonly t: "disconnected" }
@@ -148,7 +155,11 @@ function connected<S>(
 ): Step<S> {
   const effects: Effect[] = [];
   if (connection.t === "connected") {
-    effects.push({ do: "disconnect", link: connection.link, reason: "a newer proxy of this run has connected" });
+    effects.push({
+      do: "disconnect",
+      link: connection.link,
+      reason: "a newer proxy of this run has connected",
+    });
   }
   const now = { t: "connected", session, link } as const;
   if (phase.t !== "stopping") return { state: { phase, connection: now }, effects };
@@ -162,8 +173,13 @@ function tick<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "tick" })
   const { phase, connection } = state;
   switch (phase.t) {
     case "running":
-      if (event.limit !== undefined) return { state, effects: [{ do: "fault", reason: event.limit }] };
-      return { state, effects: connection.t === "absent" ? [{ do: "keep_proxy", stoppingSince: undefined }] : [] };
+      if (event.limit !== undefined) {
+        return { state, effects: [{ do: "fault", reason: event.limit }] };
+      }
+      return {
+        state,
+        effects: connection.t === "absent" ? [{ do: "keep_proxy", stoppingSince: undefined }] : [],
+      };
     case "stopping": {
       const step = unlessBroken(stopFurther({ phase, connection }, event), event);
       if (step.state.connection.t === "connected") return step;
@@ -180,16 +196,26 @@ function tick<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "tick" })
 }
 
 /** Treats a proxy on another host that does not answer as disconnected. */
-function unlessBroken<S>(step: Step<S>, { now, group, silentMs = 0 }: AttemptEvent<S> & { t: "tick" }): Step<S> {
+function unlessBroken<S>(
+  step: Step<S>,
+  { now, group, silentMs = 0 }: AttemptEvent<S> & { t: "tick" },
+): Step<S> {
   const { phase, connection } = step.state;
   if (phase.t !== "stopping" || connection.t === "absent" || group !== "unknown") return step;
   const { startedAt, graceMs } = phase.stop;
   if (Math.min(silentMs, now - startedAt - graceMs) <= ANSWER_MS) return step;
-  const broken = { do: "disconnect", link: connection.link, reason: "no answer to the request to stop" } as const;
+  const broken = {
+    do: "disconnect",
+    link: connection.link,
+    reason: "no answer to the request to stop",
+  } as const;
   return { state: { phase, connection: ABSENT }, effects: [...step.effects, broken] };
 }
 
-function stopped<S>({ phase, connection }: AttemptState<S>, event: AttemptEvent<S> & { t: "stop" }): Step<S> {
+function stopped<S>(
+  { phase, connection }: AttemptState<S>,
+  event: AttemptEvent<S> & { t: "stop" },
+): Step<S> {
   const { now, graceMs, silent } = event;
   switch (phase.t) {
     case "running":
@@ -201,7 +227,9 @@ function stopped<S>({ phase, connection }: AttemptState<S>, event: AttemptEvent<
       return { state, effects: [...effects, { do: "wake" }] };
     }
     case "exited": {
-      const stop = phase.stop === undefined ? beginStop(graceMs, now) : shorten(phase.stop, graceMs);
+      const stop = phase.stop === undefined
+        ? beginStop(graceMs, now)
+        : shorten(phase.stop, graceMs);
       return finish({ phase: { ...phase, stop }, connection }, event);
     }
     case "ended":
@@ -216,7 +244,8 @@ function stopFurther<S>(
   const link = connection.t === "connected" ? connection.link : undefined;
   const { stop, effects } = advance(phase.stop, { now, group, link });
   const reportMs = phase.silent ? SILENT_REPORT_MS : REPORT_MS;
-  const late = link !== undefined && stop.goneSince !== undefined && now - stop.goneSince > reportMs;
+  const late = link !== undefined && stop.goneSince !== undefined &&
+    now - stop.goneSince > reportMs;
   if (!late) return { state: { phase: { ...phase, stop }, connection }, effects };
   return {
     state: { phase: { ...phase, stop }, connection: ABSENT },
@@ -239,19 +268,32 @@ function exited<S>(
   const stop = phase.t === "running" ? undefined : phase.stop;
   const oom = phase.t === "exited" ? phase.oom : undefined;
   // The proxy does not know of the daemon's own SIGTERM.
-  const told = report !== undefined && stop?.terminated === true ? { ...report, byItself: false } : report;
+  const told = report !== undefined && stop?.terminated === true
+    ? { ...report, byItself: false }
+    : report;
   return finish({ phase: { t: "exited", report: told, oom, stop }, connection }, event);
 }
 
-/** The attempt ends only when no process of the group is left; until then the run can be cancelled. */
+/**
+ * The attempt ends only when no process of the group is left; until then the run can be cancelled.
+ */
 function finish<S>(
   { phase, connection }: { phase: Phase & { t: "exited" }; connection: Connection<S> },
   { now, group, graceMs }: { now: number; group: WorkerGroup; graceMs: number },
 ): Step<S> {
-  if (group !== "alive") return { state: { phase, connection }, effects: [{ do: "end_rest", report: phase.report }] };
+  if (group !== "alive") {
+    return { state: { phase, connection }, effects: [{ do: "end_rest", report: phase.report }] };
+  }
   // The proxy has reported the exit, so it stops nothing any more.
-  const { stop, effects } = advance(phase.stop ?? beginStop(graceMs, now), { now, group, link: undefined });
-  return { state: { phase: { ...phase, stop }, connection }, effects: [...effects, { do: "wake" }] };
+  const { stop, effects } = advance(phase.stop ?? beginStop(graceMs, now), {
+    now,
+    group,
+    link: undefined,
+  });
+  return {
+    state: { phase: { ...phase, stop }, connection },
+    effects: [...effects, { do: "wake" }],
+  };
 }
 
 function rest<S>(state: AttemptState<S>, { ended, oom, engine }: Rest): Step<S> {
@@ -262,10 +304,15 @@ function rest<S>(state: AttemptState<S>, { ended, oom, engine }: Rest): Step<S> 
   return endedStep(connection, { t: "over", report: known.report, oom: known.oom, engine });
 }
 
-function afterAbsence<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "absence" }): Step<S> {
+function afterAbsence<S>(
+  state: AttemptState<S>,
+  event: AttemptEvent<S> & { t: "absence" },
+): Step<S> {
   const { step } = event;
   const { phase, connection } = state;
-  if (connection.t === "connected" || phase.t === "exited" || phase.t === "ended") return { state, effects: [] };
+  if (connection.t === "connected" || phase.t === "exited" || phase.t === "ended") {
+    return { state, effects: [] };
+  }
   const unreported = { t: "over", report: undefined, oom: undefined } as const;
   switch (step.do) {
     case "wait":

@@ -1,11 +1,14 @@
 /**
- * Slows a run down for slow readers, if its config asks for it (`metadata.backpressure`). Pure, driven by the supervisor's
- * clock (milliseconds, monotonic).
+ * Slows a run down for slow readers, if its config asks for it (`metadata.backpressure`). Pure,
+ * driven by the supervisor's clock (milliseconds, monotonic).
  * - `journal`: never slows the run; the journal and the store take everything.
- * - `throttle`: under pressure the producer's rate is halved every second, down to `minRateHz`; without pressure it is
- *   doubled every second up to the rate at which throttling began, then the limit is lifted.
- * - `pause`: after `starvedSeconds` of pressure the run is held; it continues as soon as the pressure is gone.
- * Pressure is a reader that asked for credits and has none left, or more than BACKLOG_BYTES of output that is not stored.
+ * - `throttle`: under pressure the producer's rate is halved every second, down to `minRateHz`;
+ *   without pressure it is doubled every second up to the rate at which throttling began, then the
+ *   limit is lifted.
+ * - `pause`: after `starvedSeconds` of pressure the run is held; it continues as soon as the
+ *   pressure is gone.
+ * Pressure is a reader that asked for credits and has none left, or more than BACKLOG_BYTES of
+ * output that is not stored.
  */
 import type { RunPlan } from "../../../config/plan.ts";
 
@@ -47,8 +50,12 @@ export class Backpressure {
     if (this.#plan.policy === "journal") return undefined;
     const pressure = this.#starvedReaders > 0 || backlogBytes > BACKLOG_BYTES;
     this.#pressureSince = pressure ? this.#pressureSince ?? now : undefined;
-    const next = this.#plan.policy === "pause" ? this.#pause(now) : this.#throttle(now, pressure, rateHz);
-    if (next.paused === this.#hold.paused && next.maxRateHz === this.#hold.maxRateHz) return undefined;
+    const next = this.#plan.policy === "pause"
+      ? this.#pause(now)
+      : this.#throttle(now, pressure, rateHz);
+    if (next.paused === this.#hold.paused && next.maxRateHz === this.#hold.maxRateHz) {
+      return undefined;
+    }
     return this.#hold = next;
   }
 
@@ -61,7 +68,8 @@ export class Backpressure {
   #throttle(now: number, pressure: boolean, rateHz: number): Hold {
     if (now - this.#steppedAt < STEP_MS) return this.#hold;
     const { maxRateHz } = this.#hold;
-    // Without a rate (not measured yet, or old output is read after a restart) there is nothing to halve.
+    // Without a rate (not measured yet, or old output is read after a restart) there is nothing to
+    // halve.
     if (maxRateHz === 0 && (!pressure || rateHz === 0)) return this.#hold;
     this.#steppedAt = now;
     if (pressure) {

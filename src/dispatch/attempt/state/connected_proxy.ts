@@ -1,4 +1,7 @@
-/** A connected proxy: what it says of itself, what the daemon may send to it, and what it may report. */
+/**
+ * A connected proxy: what it says of itself, what the daemon may send to it, and what it may
+ * report.
+ */
 import type { ProcessRef } from "../../../os/processes/identity.ts";
 import type { ExitReport } from "../../../registry/failure/explain.ts";
 import type { Chunk, ChunkAnswer } from "../../../uploads/take_uploads.ts";
@@ -16,14 +19,19 @@ export interface DesiredControl {
 
 /** Which other live runs may write files where a run does. */
 export interface Company {
-  /** The working directory of one is the same, or above or below: for proxies that do not read `neighbours`. */
+  /**
+   * The working directory of one is the same, or above or below: for proxies that do not read
+   * `neighbours`.
+   */
   shared: boolean;
   /** There is one: files outside the working directory where trackers write may belong to it. */
   others: boolean;
   neighbours: {
     /** One has the same working directory. */
     same: boolean;
-    /** Working directories below this run's, relative to it: files there belong to the other run. */
+    /**
+     * Working directories below this run's, relative to it: files there belong to the other run.
+     */
     below: string[];
   };
 }
@@ -57,11 +65,17 @@ export interface ProxyHello {
   startsWorker?: boolean;
 }
 
-/** Settings of the config and the attempt, for a worker whose start file this daemon has not written. */
+/**
+ * Settings of the config and the attempt, for a worker whose start file this daemon has not
+ * written.
+ */
 export interface WorkerSettings {
   environment: Record<string, string>;
   resumeFrom: string | null;
-  /** The checkpoint must be fetched from this host's disk; `resumeFrom` is a path in the run's directory. */
+  /**
+   * The checkpoint must be fetched from this host's disk; `resumeFrom` is a path in the run's
+   * directory.
+   */
   fetch: boolean;
 }
 
@@ -84,18 +98,24 @@ export interface ProxySession {
   readonly control: DesiredControl;
   /** undefined: only the journal is accepted. */
   readonly observed: Observed | undefined;
-  /** The proxy's host shares no disk with the daemon: it uploads the files of its run's directory. */
+  /**
+   * The proxy's host shares no disk with the daemon: it uploads the files of its run's directory.
+   */
   readonly takesFiles: boolean;
   /** undefined: the proxy has them, or its worker runs. */
   readonly workerSettings: WorkerSettings | undefined;
   /** Stores the next chunk of a file. @throws errors of the disk */
   file(chunk: Chunk): Promise<ChunkAnswer>;
   /**
-   * Stores the batch and returns the position that is stored now; several may be in progress, in order.
+   * Stores the batch and returns the position that is stored now; several may be in progress, in
+   * order.
    * @throws MosaicError `unavailable` with nothing stored.
    */
   batch(batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
-  /** Stores a batch of another source than the journal. @throws MosaicError `aborted` when one before it is missing */
+  /**
+   * Stores a batch of another source than the journal. @throws MosaicError `aborted` when one
+   * before it is missing
+   */
   source(batch: IngestBatch): Promise<void>;
   /** Commits the pending batches at once. */
   commit(): void;
@@ -104,7 +124,10 @@ export interface ProxySession {
   workerStarted(leader: ProcessRef): void;
   /** The proxy reports the control that it has applied. */
   controlApplied(state: AppliedControl): void;
-  /** What the proxy knows that the store lacks: then it holds its worker, and reports that after the batch. */
+  /**
+   * What the proxy knows that the store lacks: then it holds its worker, and reports that after the
+   * batch.
+   */
   heldByStore(missing: Progress["heldByStore"]): void;
   /** Takes the exit; the transition is committed when this returns. */
   exit(report: ExitReport): void;

@@ -1,8 +1,8 @@
 /**
- * Everything the daemon may do on the host of a run's processes. Three hosts implement it: the daemon's own
- * (launch/local/local_host.ts: pids, groups, cgroups, locks and files of the attempt), one chosen by an engine
- * (launch/placed/placed_host.ts), and one that the daemon cannot reach, where somebody else starts the proxy
- * (launch/external_host.ts).
+ * Everything the daemon may do on the host of a run's processes. Three hosts implement it: the
+ * daemon's own (launch/local/local_host.ts: pids, groups, cgroups, locks and files of the attempt),
+ * one chosen by an engine (launch/placed/placed_host.ts), and one that the daemon cannot reach,
+ * where somebody else starts the proxy (launch/external_host.ts).
  */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { RunFiles } from "../../../base/layout.ts";
@@ -19,7 +19,10 @@ export interface Host {
   /** @throws MosaicError when the worker's command cannot be built */
   launch(row: RunRow, plan: RunPlan, files: RunFiles): Launch;
   /** @param absenceMs how long an already started proxy may stay disconnected from now on */
-  attempt(row: RunRow, known: { plan: RunPlan; files: RunFiles; now: number; absenceMs: number }): AttemptHost;
+  attempt(
+    row: RunRow,
+    known: { plan: RunPlan; files: RunFiles; now: number; absenceMs: number },
+  ): AttemptHost;
 }
 
 /** The start of one attempt, step by step; launch/starter.ts has the order. */
@@ -29,14 +32,18 @@ export interface Launch {
   /** Writes what proxy and worker need before the transition `spawned` is committed. */
   prepare(sessionToken: string): void;
   /**
-   * Starts the proxy. Undefined if somebody else starts it, or if it ended at once. @throws when no process can be created
+   * Starts the proxy. Undefined if somebody else starts it, or if it ended at once. @throws when no
+   * process can be created
    */
   start(row: RunRow): ProcessRef | undefined;
   /** For the log. */
   readonly started: string;
 }
 
-/** Why an engine has ended the attempt's job, if the worker did not end by itself (placement_state.ts). */
+/**
+ * Why an engine has ended the attempt's job, if the worker did not end by itself
+ * (placement_state.ts).
+ */
 export interface EngineEnd {
   /** From docs/reference/operations.md: `time_limit`, `job_cancelled`, … */
   reason: string;
@@ -44,7 +51,10 @@ export interface EngineEnd {
   text: string;
 }
 
-/** Whether a process of the worker lives. "unknown": no worker was started, or it runs where this daemon cannot see processes. */
+/**
+ * Whether a process of the worker lives. "unknown": no worker was started, or it runs where this
+ * daemon cannot see processes.
+ */
 export type WorkerGroup = "unknown" | "alive" | "gone";
 
 /** What to do while no proxy is connected. */
@@ -66,7 +76,10 @@ export interface Absence {
   registered: boolean;
   /** When the stop of the worker began; undefined: the worker is to run on. */
   stoppingSince: number | undefined;
-  /** False while so many other proxies are being replaced that another replacement would only slow them down. */
+  /**
+   * False while so many other proxies are being replaced that another replacement would only slow
+   * them down.
+   */
   mayReplace: boolean;
 }
 
@@ -78,7 +91,10 @@ export interface Rest {
 
 /** One attempt's processes. */
 export interface AttemptHost {
-  /** This daemon starts the proxy: until it has registered, the attempt counts among `--max-starting`. */
+  /**
+   * This daemon starts the proxy: until it has registered, the attempt counts among
+   * `--max-starting`.
+   */
   readonly startsProxy: boolean;
   /** Its processes do not count towards `--max-runs`. */
   readonly elsewhere: boolean;
@@ -102,7 +118,9 @@ export interface AttemptHost {
   proxyDelivered(): void;
   proxyAbsent(now: number): void;
   whileAbsent(absence: Absence): AbsenceStep;
-  /** Starts a proxy that attaches. Undefined if it ended at once. @throws when none could be started */
+  /**
+   * Starts a proxy that attaches. Undefined if it ended at once. @throws when none could be started
+   */
   attach(row: RunRow, now: number): ProcessRef | undefined;
   killProxy(): void;
 
@@ -110,7 +128,10 @@ export interface AttemptHost {
   withoutLog?(): string;
   /** The engine has stopped the worker for a while; its limits of time wait. */
   readonly held?: boolean;
-  /** Whether a silence that reaches a limit is the worker's own; asked again until it is, or until it is `heard`. */
+  /**
+   * Whether a silence that reaches a limit is the worker's own; asked again until it is, or until
+   * it is `heard`.
+   */
   confirmsSilence?(): boolean;
   heard?(): void;
 
@@ -118,12 +139,16 @@ export interface AttemptHost {
   worker(): ProcessRef | undefined;
   /** The same, but only if this call has found it. */
   newWorker(): ProcessRef | undefined;
-  /** @param stopping includes the groups that the worker has started itself; they are searched at the first such call */
+  /**
+   * @param stopping includes the groups that the worker has started itself; they are searched at
+   * the first such call
+   */
   group(stopping: boolean): WorkerGroup;
   signal(signal: Signal): void;
   /**
-   * Ends processes that have left the worker's group but not its cgroup, and returns what the host knows of the end besides
-   * the report. `ended` is false while the kernel is still ending them, or the engine's answer is awaited.
+   * Ends processes that have left the worker's group but not its cgroup, and returns what the host
+   * knows of the end besides the report. `ended` is false while the kernel is still ending them, or
+   * the engine's answer is awaited.
    */
   endRest(report: ExitReport | undefined, now: number): Rest;
   /** Removes what the host keeps for the attempt, also if its worker was never started. */

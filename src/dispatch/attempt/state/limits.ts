@@ -4,7 +4,10 @@ import type { RunState } from "../../../registry/lifecycle/lifecycle.ts";
 export interface RunLimits {
   /** From the start of the proxy to its registration. */
   handshakeMs: number;
-  /** Without any message of the proxy or output of the worker; and of the worker alone, once it has sent a heartbeat. */
+  /**
+   * Without any message of the proxy or output of the worker; and of the worker alone, once it has
+   * sent a heartbeat.
+   */
   heartbeatMs: number;
   /** Without any output of the worker; null: no limit. */
   stallMs: number | null;
@@ -14,17 +17,22 @@ export interface RunLimits {
   maxSteps: number | null;
 }
 
-export type LimitReason = "handshake_timeout" | "heartbeat_timeout" | "stall_timeout" | "max_duration" | "max_steps";
+export type LimitReason =
+  | "handshake_timeout"
+  | "heartbeat_timeout"
+  | "stall_timeout"
+  | "max_duration"
+  | "max_steps";
 
 /**
- * A worker may send heartbeats at any interval: it counts as hung only after a silence longer than the heartbeat timeout and
- * this many times its longest silence before.
+ * A worker may send heartbeats at any interval: it counts as hung only after a silence longer than
+ * the heartbeat timeout and this many times its longest silence before.
  */
 const SILENCES = 3;
 
 /**
- * How much of its limits a run has used. Time in PAUSED does not count, nor while an engine has suspended its job: a held
- * worker cannot print, and should not lose its time.
+ * How much of its limits a run has used. Time in PAUSED does not count, nor while an engine has
+ * suspended its job: a held worker cannot print, and should not lose its time.
  */
 export class RunClock {
   #handshakeSince: number;
@@ -54,7 +62,10 @@ export class RunClock {
     this.#lastSignOfLife = now;
   }
 
-  /** The daemon did not read for so long: messages of that time are still unread, so it does not count as silence. */
+  /**
+   * The daemon did not read for so long: messages of that time are still unread, so it does not
+   * count as silence.
+   */
   unheard(ms: number, now: number): void {
     const later = (at: number) => Math.min(now, at + ms);
     this.#handshakeSince = later(this.#handshakeSince);
@@ -72,7 +83,10 @@ export class RunClock {
     this.#heard(now);
   }
 
-  /** The output contained a heartbeat. From now on the proxy's heartbeats do not hide a silent worker. */
+  /**
+   * The output contained a heartbeat. From now on the proxy's heartbeats do not hide a silent
+   * worker.
+   */
   workerBeat(): void {
     this.#workerBeats = true;
   }
@@ -117,15 +131,23 @@ export class RunClock {
   }
 
   /** The limit that is exceeded, if any. @param steps those of this attempt */
-  exceeded(state: RunState, limits: RunLimits, steps: number, now: number): LimitReason | undefined {
+  exceeded(
+    state: RunState,
+    limits: RunLimits,
+    steps: number,
+    now: number,
+  ): LimitReason | undefined {
     if (limits.maxSteps !== null && steps > limits.maxSteps) return "max_steps";
     if (this.#paused) return undefined;
-    if (limits.maxDurationMs !== null && this.used(now) > limits.maxDurationMs) return "max_duration";
+    if (limits.maxDurationMs !== null && this.used(now) > limits.maxDurationMs) {
+      return "max_duration";
+    }
     if (state === "HANDSHAKE") {
       return now - this.#handshakeSince > limits.handshakeMs ? "handshake_timeout" : undefined;
     }
     const silent = now - this.#lastOutput;
-    const ofWorker = this.#workerBeats && silent > Math.max(limits.heartbeatMs, SILENCES * this.#longestSilence);
+    const ofWorker = this.#workerBeats &&
+      silent > Math.max(limits.heartbeatMs, SILENCES * this.#longestSilence);
     if (ofWorker || now - this.#lastSignOfLife > limits.heartbeatMs) return "heartbeat_timeout";
     if (limits.stallMs !== null && silent > limits.stallMs) return "stall_timeout";
     return undefined;

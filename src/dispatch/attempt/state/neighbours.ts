@@ -2,11 +2,15 @@
 import { withoutTrailingSlashes } from "../../../base/text/trailing_slashes.ts";
 import type { Company } from "./connected_proxy.ts";
 
-/** @param cwd the run's working directory. @param others those of all other live runs; at least one */
+/**
+ * @param cwd the run's working directory. @param others those of all other live runs; at least one
+ */
 export function companyOf(cwd: string, others: readonly string[]): Company {
   const own = trimmed(cwd);
   const theirs = [...new Set(others.map(trimmed))];
-  const below = theirs.filter((other) => isBelow(other, own)).map((other) => other.slice(own.length + 1));
+  const below = theirs.filter((other) => isBelow(other, own)).map((other) =>
+    other.slice(own.length + 1)
+  );
   const same = theirs.includes(own);
   const shared = same || below.length > 0 || theirs.some((other) => isBelow(own, other));
   return { shared, others: theirs.length > 0, neighbours: { same, below } };

@@ -21,8 +21,13 @@ export class Progress {
   #metricStep: number | undefined;
   #journalSize = 0;
 
-  /** Times are milliseconds of a monotonic clock. @param usedMs time of the attempt counted by earlier daemons */
-  constructor(known: { limits: RunLimits; state: RunState; steps: number; now: number; usedMs: number }) {
+  /**
+   * Times are milliseconds of a monotonic clock. @param usedMs time of the attempt counted by
+   * earlier daemons
+   */
+  constructor(
+    known: { limits: RunLimits; state: RunState; steps: number; now: number; usedMs: number },
+  ) {
     this.#limits = known.limits;
     this.#state = known.state;
     this.#steps = known.steps;
@@ -57,7 +62,10 @@ export class Progress {
     }
   }
 
-  /** @param late the batch was written before this connection, so it says nothing about the current rate */
+  /**
+   * @param late the batch was written before this connection, so it says nothing about the current
+   * rate
+   */
   delivered(steps: number, late: boolean, now: number): void {
     this.#steps += steps;
     if (late) this.rate.restart(now);
@@ -66,7 +74,9 @@ export class Progress {
 
   /** The highest step of a metric. If a run records no steps, its rate is measured by this. */
   metricStepReached(step: number, now: number): void {
-    if (this.#metricStep !== undefined && step > this.#metricStep) this.rate.add(step - this.#metricStep, now);
+    if (this.#metricStep !== undefined && step > this.#metricStep) {
+      this.rate.add(step - this.#metricStep, now);
+    }
     this.#metricStep = step;
   }
 
@@ -84,6 +94,11 @@ export class Progress {
 
   /** The limit that is exceeded, if any. */
   exceeded(now: number): LimitReason | undefined {
-    return this.clock.exceeded(this.#state, this.#limits, Math.max(this.#steps, this.attemptStep), now);
+    return this.clock.exceeded(
+      this.#state,
+      this.#limits,
+      Math.max(this.#steps, this.attemptStep),
+      now,
+    );
   }
 }

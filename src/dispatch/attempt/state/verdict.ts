@@ -13,13 +13,14 @@ export interface Verdict {
 }
 
 /**
- * Precedence: a cancellation, then a failure decided by the daemon (a limit, a reset), then how the worker ended. A worker
- * that reported `run_failed` and exits with 0 has failed.
+ * Precedence: a cancellation, then a failure decided by the daemon (a limit, a reset), then how the
+ * worker ended. A worker that reported `run_failed` and exits with 0 has failed.
  * @param exit undefined if no worker was ever started
  * @param oomKilled the kernel has killed the worker or a child of it
  * @param runFailed the text of a `run_failed` record of this attempt
  * @param leftOut names of the submitting shell's variables that the run did not get
- * @param engine why the engine has ended the attempt's job; a cancellation at the engine counts as one here
+ * @param engine why the engine has ended the attempt's job; a cancellation at the engine counts as
+ * one here
  */
 export function verdictOf(
   requests: Requests,
@@ -46,11 +47,23 @@ export function verdictOf(
       patch: { ...patch, hint: explanation?.hint ?? null },
     };
   }
-  // It ended before the SIGTERM that was to make it give way: it has succeeded, and must not start once more.
-  const hasDone = requests.faultRequested === PREEMPTED && exit?.byItself === true && exit.code === 0 &&
+  // It ended before the SIGTERM that was to make it give way: it has succeeded, and must not start
+  // once more.
+  const hasDone = requests.faultRequested === PREEMPTED && exit?.byItself === true &&
+    exit.code === 0 &&
     runFailed === undefined;
   if (hasDone) return { event: { type: "exited_ok" }, patch };
-  const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled, engineEnd, leftOut });
+  const failure = explain({
+    exit,
+    faultRequested: requests.faultRequested,
+    runFailed,
+    oomKilled,
+    engineEnd,
+    leftOut,
+  });
   if (failure === undefined) return { event: { type: "exited_ok" }, patch };
-  return { event: { type: "failed", reason: failure.reason }, patch: { ...patch, hint: failure.hint } };
+  return {
+    event: { type: "failed", reason: failure.reason },
+    patch: { ...patch, hint: failure.hint },
+  };
 }

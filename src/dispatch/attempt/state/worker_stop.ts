@@ -1,13 +1,15 @@
 /**
- * Stops a worker's process group: SIGTERM, the grace period, then SIGKILL until no process is left. A connected proxy does
- * it, because it knows how to reach its worker. The daemon does it if none is connected, or if the proxy has not done it in
- * time. Pure: the supervisor performs the steps.
+ * Stops a worker's process group: SIGTERM, the grace period, then SIGKILL until no process is left.
+ * A connected proxy does it, because it knows how to reach its worker. The daemon does it if none
+ * is connected, or if the proxy has not done it in time. Pure: the supervisor performs the steps.
  */
 import type { Signal } from "../../../os/processes/signals.ts";
 import type { ProxyLink } from "./connected_proxy.ts";
 import type { WorkerGroup } from "./host.ts";
 
-/** How much longer than the grace period a proxy may take before the daemon kills the group itself. */
+/**
+ * How much longer than the grace period a proxy may take before the daemon kills the group itself.
+ */
 const PROXY_MARGIN_MS = 2000;
 
 export interface WorkerStop {
@@ -26,7 +28,13 @@ export type StopEffect =
   | { do: "signal"; signals: readonly Signal[] };
 
 export function beginStop(graceMs: number, now: number): WorkerStop {
-  return { startedAt: now, graceMs, stopSentTo: undefined, terminated: false, goneSince: undefined };
+  return {
+    startedAt: now,
+    graceMs,
+    stopSentTo: undefined,
+    terminated: false,
+    goneSince: undefined,
+  };
 }
 
 /** A further request can only shorten the grace period; the proxy is asked again. */
@@ -43,7 +51,11 @@ export function advance(
   const effects: StopEffect[] = [];
   let next = stop;
   if (link !== undefined && link !== stop.stopSentTo) {
-    effects.push({ do: "tell_proxy", link, graceSeconds: Math.max(0, stop.graceMs - waited) / 1000 });
+    effects.push({
+      do: "tell_proxy",
+      link,
+      graceSeconds: Math.max(0, stop.graceMs - waited) / 1000,
+    });
     next = { ...next, stopSentTo: link };
   }
   if (group === "unknown") return { stop: next, effects };

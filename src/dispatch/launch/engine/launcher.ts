@@ -1,8 +1,9 @@
 /**
- * The interface of an engine that places jobs on nodes. Slurm implements it (slurm/slurm.ts), and a scripted engine in
- * tests; both pass tests/dispatch/launch/conformance.ts. docs/reference/launchers.md lists what an implementation must promise.
- * The proxy is believed before the engine: what an engine says of a job is only a hint until the job's proxy has reported,
- * or until the engine knows that no process of the job is left.
+ * The interface of an engine that places jobs on nodes. Slurm implements it (slurm/slurm.ts), and a
+ * scripted engine in tests; both pass tests/dispatch/launch/conformance.ts.
+ * docs/reference/launchers.md lists what an implementation must promise. The proxy is believed
+ * before the engine: what an engine says of a job is only a hint until the job's proxy has
+ * reported, or until the engine knows that no process of the job is left.
  */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { RunFiles } from "../../../base/layout.ts";
@@ -16,7 +17,10 @@ export interface Order {
   plan: RunPlan;
   files: RunFiles;
   attempt: number;
-  /** What the job creates on its node before it starts the proxy, if the nodes share no disk with this host. */
+  /**
+   * What the job creates on its node before it starts the proxy, if the nodes share no disk with
+   * this host.
+   */
   node?: NodeFiles | undefined;
   /** The command on the first node: a proxy. */
   argv: readonly string[];
@@ -37,12 +41,18 @@ export type Launched =
   | { t: "placed"; job: string }
   /** The engine would reject it again. `why` is the engine's own text. */
   | { t: "rejected"; why: string }
-  /** The engine answers and, as far as is known, has not accepted this job; it may later. `why` is its own text. */
+  /**
+   * The engine answers and, as far as is known, has not accepted this job; it may later. `why` is
+   * its own text.
+   */
   | { t: "not_taken"; why: string }
   /** Whether the job exists is unknown: `find` it by its name. */
   | { t: "no_answer"; why: string };
 
-/** Why an engine has ended a job, the same words for all engines; docs/reference/operations.md lists those that become reasons. */
+/**
+ * Why an engine has ended a job, the same words for all engines; docs/reference/operations.md lists
+ * those that become reasons.
+ */
 export type EndKind =
   /** The job's program has ended by itself; the proxy reports how. */
   | "finished"
@@ -59,7 +69,10 @@ export interface JobEnd {
   kind: EndKind;
   /** No process of the job is left. False if the node does not answer: they may still run. */
   proven: boolean;
-  /** Not proven only because the node answers again since a moment: its engine may still be ending them. */
+  /**
+   * Not proven only because the node answers again since a moment: its engine may still be ending
+   * them.
+   */
   recent?: boolean;
   /** The engine's own text. */
   text: string;
@@ -74,7 +87,10 @@ export interface Sighting {
   nodes: string[];
   state:
     | { t: "queued"; reason: string; expectedStart: number | null }
-    /** @property held why its processes may stand still, for people: what they do not say is no silence */
+    /**
+     * @property held why its processes may stand still, for people: what they do not say is no
+     * silence
+     */
     | { t: "running"; held?: string | undefined }
     | { t: "ended"; end: JobEnd };
 }
@@ -99,11 +115,15 @@ export interface Launcher {
   nodeDirectory?(plan: RunPlan): string | undefined;
   /** Idempotent by `order.name`: an existing job is not submitted again. */
   launch(order: Order): Promise<Launched>;
-  /** One query for all jobs of this launcher, including ended ones as long as the engine lists them. */
+  /**
+   * One query for all jobs of this launcher, including ended ones as long as the engine lists them.
+   */
   observe(): Promise<Observation>;
   /** The jobs of this name. */
   find(name: string): Promise<Observation>;
-  /** Ended jobs of this name that only the engine's accounting still knows; absent if it has none. */
+  /**
+   * Ended jobs of this name that only the engine's accounting still knows; absent if it has none.
+   */
   remembered?(name: string): Promise<Observation>;
   /**
    * Ends a job; does nothing if it has ended. The end is observed later.

@@ -2,7 +2,12 @@
 import { MosaicError } from "../../../base/errors.ts";
 import type { RunFiles } from "../../../base/layout.ts";
 import { entriesOf, infoOf, readRecord } from "../../../os/files/untrusted.ts";
-import { createFile, lockFile, quarantineFile, removeRegular } from "../../../os/files/untrusted_changes.ts";
+import {
+  createFile,
+  lockFile,
+  quarantineFile,
+  removeRegular,
+} from "../../../os/files/untrusted_changes.ts";
 import type { ProcessRef } from "../../../os/processes/identity.ts";
 import { exitFileOf } from "../../../proxy/state/exit_place.ts";
 import { workerRecordIn } from "../../../journal/worker_record.ts";
@@ -25,7 +30,10 @@ export function workerOf(files: RunFiles, attempt: number): ProcessRef | undefin
 }
 
 /** The worker's exit, once it is recorded on disk. */
-export function exitOf(files: RunFiles, attempt: number): { code: number | null; signal: string } | undefined {
+export function exitOf(
+  files: RunFiles,
+  attempt: number,
+): { code: number | null; signal: string } | undefined {
   const file = readObject(exitFileOf(files, attempt, readRecord(files.workerFile(attempt))));
   if (file === undefined) return undefined;
   const code = typeof file.code === "number" ? file.code : null;
@@ -34,12 +42,13 @@ export function exitOf(files: RunFiles, attempt: number): { code: number | null;
 
 /** Whether a worker of this attempt was ever started. */
 export function workerStarted(files: RunFiles, attempt: number): boolean {
-  return readRecord(files.workerFile(attempt)) !== undefined || readRecord(files.exitFile(attempt)) !== undefined;
+  return readRecord(files.workerFile(attempt)) !== undefined ||
+    readRecord(files.exitFile(attempt)) !== undefined;
 }
 
 /**
- * Prevents any later start of a worker of this attempt: wrappers create the worker file exclusively. @returns false if one
- * was started already
+ * Prevents any later start of a worker of this attempt: wrappers create the worker file
+ * exclusively. @returns false if one was started already
  */
 export function forbidWorker(files: RunFiles, attempt: number): boolean {
   // Anything but a regular file is no worker file and has no effect.
@@ -54,8 +63,8 @@ export function forbidWorker(files: RunFiles, attempt: number): boolean {
 }
 
 /**
- * Removes what killed processes of an ended attempt have left half written: the wrapper's exit record, and new versions of
- * logs and records that were to replace others.
+ * Removes what killed processes of an ended attempt have left half written: the wrapper's exit
+ * record, and new versions of logs and records that were to replace others.
  */
 export function removeUnfinished(files: RunFiles, attempt: number): void {
   const { directory, control, logs } = files;
@@ -64,7 +73,10 @@ export function removeUnfinished(files: RunFiles, attempt: number): void {
   );
   for (
     const [place, isOurs] of [
-      [control, (name: string) => name.startsWith(`${exit}.`) || RECORD.exec(name)?.[1] === String(attempt)],
+      [
+        control,
+        (name: string) => name.startsWith(`${exit}.`) || RECORD.exec(name)?.[1] === String(attempt),
+      ],
       [logs, (name: string) => LOG.exec(name)?.[1] === log],
     ] as const
   ) {
@@ -88,14 +100,16 @@ function namesIn(directory: string, below: string): string[] {
   try {
     return entriesOf(directory, below).filter(({ isFile }) => isFile).map(({ name }) => name);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return [];
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) {
+      return [];
+    }
     throw error;
   }
 }
 
 /**
- * Whether a process serves the attempt. Do not call it while a proxy of ours may be starting: the check itself holds the
- * lock for a moment.
+ * Whether a process serves the attempt. Do not call it while a proxy of ours may be starting: the
+ * check itself holds the lock for a moment.
  */
 export function proxyLockHeld(files: RunFiles, attempt: number): boolean {
   const path = files.proxyLock(attempt);

@@ -1,6 +1,6 @@
 /**
- * The command that starts a run's worker: program, arguments, environment and working directory; and the checks before. Only
- * decides.
+ * The command that starts a run's worker: program, arguments, environment and working directory;
+ * and the checks before. Only decides.
  */
 import { DEFAULT_LISTEN, GRPC_PORT } from "../../../base/agreed.ts";
 import { MosaicError } from "../../../base/errors.ts";
@@ -21,7 +21,9 @@ export interface CommandContext {
   stateDir: string;
   /** The run's directory, absolute. */
   directory: string;
-  /** Where the daemon's gRPC can be reached: `HOST:PORT` or `unix:PATH`; "" with `--listen none`. */
+  /**
+   * Where the daemon's gRPC can be reached: `HOST:PORT` or `unix:PATH`; "" with `--listen none`.
+   */
   listenTarget: string;
   /** Where the daemon serves MLflow's clients: HOST:PORT; "" if a worker cannot reach it. */
   trackingAddress: string;
@@ -44,14 +46,19 @@ export interface WorkerCommand extends Confinement {
   argv: string[];
   env: Record<string, string>;
   cwd: string;
-  /** The interpreter that the worker's modules are looked up with (src/proxy/start/preflight.ts). */
+  /**
+   * The interpreter that the worker's modules are looked up with (src/proxy/start/preflight.ts).
+   */
   python: string[];
 }
 
 /** Values that mean "the daemon at its default address". */
 const USUAL_TARGETS = ["", DEFAULT_LISTEN, `localhost:${GRPC_PORT}`, `0.0.0.0:${GRPC_PORT}`];
 
-/** @throws {MosaicError} `failed_precondition` if the sandbox that the config asks for is not available. */
+/**
+ * @throws {MosaicError} `failed_precondition` if the sandbox that the config asks for is not
+ * available.
+ */
 export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCommand {
   const { host } = context;
   const env = workerEnvironment(plan, {
@@ -74,16 +81,22 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
   return { argv: argvOf(plan, context, python), env, cwd, user: context.user, sandbox, python };
 }
 
-/** The daemon's, unless the worker's user cannot enter it: a daemon of root may have been started in a home directory. */
+/**
+ * The daemon's, unless the worker's user cannot enter it: a daemon of root may have been started in
+ * a home directory.
+ */
 function defaultDirectory({ host, user, directory }: CommandContext): string {
   return user === undefined || host.isDirectory(`${host.cwd}/.`) ? host.cwd : directory;
 }
 
 /** What `metadata.preflight` asks for. */
-export function checksOf({ preflight, worker }: RunPlan, { python }: WorkerCommand): PreflightChecks {
+export function checksOf(
+  { preflight, worker }: RunPlan,
+  { python }: WorkerCommand,
+): PreflightChecks {
   const modules = preflight.modules.map((name) => ({ name, load: true }));
-  // As in the original: packages of these workers are often not installed. They are only searched, because importing takes
-  // seconds.
+  // As in the original: packages of these workers are often not installed. They are only searched,
+  // because importing takes seconds.
   const own = worker.module.split(".")[0]!;
   if (/^(cleanrl|xuance)_worker/.test(own)) modules.push({ name: own, load: false });
   return { ...preflight, modules, python };
@@ -97,8 +110,14 @@ export function noGpuOf(plan: RunPlan, gpuSlots: readonly number[]): string | un
     : "a GPU is asked for, and none is visible to the run; check nvidia-smi, or start the daemon with --gpus";
 }
 
-/** A client without a server would retry for minutes, so a worker that cannot reach the daemon gets no address. */
-function trackingUriOf({ sandbox }: RunPlan, { trackingAddress, runId }: CommandContext): string | undefined {
+/**
+ * A client without a server would retry for minutes, so a worker that cannot reach the daemon gets
+ * no address.
+ */
+function trackingUriOf(
+  { sandbox }: RunPlan,
+  { trackingAddress, runId }: CommandContext,
+): string | undefined {
   const reachable = trackingAddress !== "" && (sandbox.kind === "none" || sandbox.network);
   return reachable ? `http://${trackingAddress}/mlflow/${runId}` : undefined;
 }
@@ -120,10 +139,14 @@ function argvOf(plan: RunPlan, context: CommandContext, python: string[]): strin
   const argv = worker.module !== "" ? [...python, "-m", worker.module] : [worker.script];
   argv.push(...worker.arguments);
   const addFlag = (flag: string, ...value: string[]) => {
-    if (!argv.some((argument) => argument === flag || argument.startsWith(`${flag}=`))) argv.push(flag, ...value);
+    if (!argv.some((argument) => argument === flag || argument.startsWith(`${flag}=`))) {
+      argv.push(flag, ...value);
+    }
   };
   if (context.workerConfigPath !== undefined) addFlag("--config", context.workerConfigPath);
-  const target = USUAL_TARGETS.includes(worker.grpcTarget) ? context.listenTarget : worker.grpcTarget;
+  const target = USUAL_TARGETS.includes(worker.grpcTarget)
+    ? context.listenTarget
+    : worker.grpcTarget;
   // Without a gRPC listener there is nothing to call.
   if (worker.useGrpc && target !== "") {
     addFlag("--grpc");
@@ -133,14 +156,20 @@ function argvOf(plan: RunPlan, context: CommandContext, python: string[]): strin
   return argv;
 }
 
-/** A path to a Python, as the original's forms give; a bare name does not say which Python is meant. */
+/**
+ * A path to a Python, as the original's forms give; a bare name does not say which Python is meant.
+ */
 const PYTHON_PATH = /\/python[\d.]*$/;
 
 /**
- * The Python of a run: `worker.python`; else `entry_point`, if it is a path; else `uv run`, if the project has a uv lock
- * file and uv is installed; else the active virtual environment's; else `python3`.
+ * The Python of a run: `worker.python`; else `entry_point`, if it is a path; else `uv run`, if the
+ * project has a uv lock file and uv is installed; else the active virtual environment's; else
+ * `python3`.
  */
-function pythonOf(plan: RunPlan, where: { env: Record<string, string>; cwd: string; host: CommandHost }): string[] {
+function pythonOf(
+  plan: RunPlan,
+  where: { env: Record<string, string>; cwd: string; host: CommandHost },
+): string[] {
   const { env, cwd, host } = where;
   if (plan.worker.python !== "") return [plan.worker.python];
   if (PYTHON_PATH.test(plan.entryPoint)) return [plan.entryPoint];
@@ -153,7 +182,10 @@ function pythonOf(plan: RunPlan, where: { env: Record<string, string>; cwd: stri
 
 const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin";
 
-/** Words before a command. The run's directory, its logs and its control directory must exist when the command is run. */
+/**
+ * Words before a command. The run's directory, its logs and its control directory must exist when
+ * the command is run.
+ */
 function sandboxOf(plan: RunPlan, context: CommandContext, cwd: string): string[] {
   const { host, stateDir, directory, workerConfigPath, tokenFile } = context;
   // Not by the config's PATH: another program would run outside of every sandbox.

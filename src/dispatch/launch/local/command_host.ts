@@ -29,7 +29,9 @@ export function localHost(user?: WorkerUser): CommandHost {
     isDirectory: (path) => kindOf(path, user) === "directory",
     findProgram: (name, path) =>
       firstExecutable(
-        path.split(":").filter((directory) => directory.startsWith("/")).map((directory) => `${directory}/${name}`),
+        path.split(":").filter((directory) => directory.startsWith("/")).map((directory) =>
+          `${directory}/${name}`
+        ),
         user,
       ),
     gpuDevices,
@@ -37,8 +39,12 @@ export function localHost(user?: WorkerUser): CommandHost {
   };
 }
 
-/** NVIDIA's, AMD's and the shared rendering nodes. The runtime lists /dev only with all permissions. */
+/**
+ * NVIDIA's, AMD's and the shared rendering nodes. The runtime lists /dev only with all permissions.
+ */
 function gpuDevices(): string[] {
   const names = (shellOutput("ls /dev") ?? "").split("\n");
-  return names.filter((name) => /^(nvidia.*|dri|kfd)$/.test(name)).sort().map((name) => `/dev/${name}`);
+  return names.filter((name) => /^(nvidia.*|dri|kfd)$/.test(name)).sort().map((name) =>
+    `/dev/${name}`
+  );
 }

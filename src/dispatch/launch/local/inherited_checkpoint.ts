@@ -1,7 +1,8 @@
 /**
- * The copy of another run's checkpoint with which a run begins (metadata.resume_from). It is made before the first attempt
- * starts, with the rights of the run: the other run may go on, and replace or remove its checkpoint at any time. A daemon that
- * dies meanwhile leaves no half copy under the name that the program gets.
+ * The copy of another run's checkpoint with which a run begins (metadata.resume_from). It is made
+ * before the first attempt starts, with the rights of the run: the other run may go on, and replace
+ * or remove its checkpoint at any time. A daemon that dies meanwhile leaves no half copy under the
+ * name that the program gets.
  */
 import { messageOf } from "../../../base/errors.ts";
 import { outputOfUser } from "../../../os/rights/user_shell.ts";
@@ -10,7 +11,10 @@ import type { WorkerUser } from "../../../os/rights/worker_user.ts";
 /** Checkpoints of large models on slow disks. */
 const COPY_SECONDS = 1800;
 
-/** Copies again if the checkpoint has changed meanwhile: half of an old and half of a new one fits no program. */
+/**
+ * Copies again if the checkpoint has changed meanwhile: half of an old and half of a new one fits
+ * no program.
+ */
 const SCRIPT = `
 look() { find "$0" -exec stat -c '%n %s %y' {} + 2>/dev/null | sort; }
 [ -e "$1" ] && { echo there; exit 0; }

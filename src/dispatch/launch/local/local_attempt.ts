@@ -1,6 +1,6 @@
 /**
- * An attempt with processes on the daemon's own host: found by its files, its proxy replaced by the proxy keeper, ended by
- * signals.
+ * An attempt with processes on the daemon's own host: found by its files, its proxy replaced by the
+ * proxy keeper, ended by signals.
  */
 import type { RunFiles } from "../../../base/layout.ts";
 import { endCgroup, oomKilled } from "../../../os/processes/cgroups.ts";
@@ -9,7 +9,13 @@ import type { ProcessRef } from "../../../os/processes/identity.ts";
 import { groupAlive, type Signal, WorkerGroups } from "../../../os/processes/signals.ts";
 import { placeOfWorker } from "../../../proxy/start/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
-import type { Absence, AbsenceStep, AttemptHost, Rest, WorkerGroup } from "../../attempt/state/host.ts";
+import type {
+  Absence,
+  AbsenceStep,
+  AttemptHost,
+  Rest,
+  WorkerGroup,
+} from "../../attempt/state/host.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
 import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";
 
@@ -32,8 +38,8 @@ export class LocalAttempt implements AttemptHost {
   readonly #attach: LocalAttemptOptions["attach"];
   #worker: ProcessRef | undefined;
   /**
-   * Searched for when the stop begins, whether daemon or proxy performs it: a proxy that still waits for the last group is
-   * not late with its report.
+   * Searched for when the stop begins, whether daemon or proxy performs it: a proxy that still
+   * waits for the last group is not late with its report.
    */
   #groups: WorkerGroups | undefined;
 
@@ -78,7 +84,8 @@ export class LocalAttempt implements AttemptHost {
   whileAbsent({ now, registered, stoppingSince, mayReplace }: Absence): AbsenceStep {
     const stopping = stoppingSince !== undefined;
     if (stopping) {
-      // The proxy may be about to start the worker. A dead proxy cannot; and a worker that it has started is in a file.
+      // The proxy may be about to start the worker. A dead proxy cannot; and a worker that it has
+      // started is in a file.
       if (this.worker() === undefined) this.#keeper.kill();
       else this.#keeper.hurry(now, ABSENCE_MS.normal);
     }
@@ -88,7 +95,9 @@ export class LocalAttempt implements AttemptHost {
       case "attach":
         return step;
       case "start_again":
-        return stopping && !forbidWorker(this.#files, this.#attempt) ? { do: "wait" } : { do: "not_started" };
+        return stopping && !forbidWorker(this.#files, this.#attempt)
+          ? { do: "wait" }
+          : { do: "not_started" };
       case "give_up":
         return this.#withoutProxy();
     }
@@ -99,7 +108,9 @@ export class LocalAttempt implements AttemptHost {
     // Proxies that die because the disk is full will succeed when there is free space again.
     if (!freeSpaceOf(this.#files.directory).enough) return { do: "attach" };
     const exit = exitOf(this.#files, this.#attempt);
-    if (exit === undefined && this.group(false) === "alive") return { do: "fault", reason: "proxy_lost" };
+    if (exit === undefined && this.group(false) === "alive") {
+      return { do: "fault", reason: "proxy_lost" };
+    }
     const unknown = { lost: false, finalPosition: 0, stderrTail: [], spawnError: "" };
     return { do: "exited", report: exit === undefined ? undefined : { ...exit, ...unknown } };
   }

@@ -1,4 +1,6 @@
-/** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and orphans. */
+/**
+ * The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and orphans.
+ */
 import { HEARTBEAT_S } from "../../../base/agreed.ts";
 import { MosaicError } from "../../../base/errors.ts";
 import { copyCheckpoint, inheritedPath } from "./inherited_checkpoint.ts";
@@ -17,7 +19,12 @@ import { readRecord } from "../../../os/files/untrusted.ts";
 import { makeDirectory, offerDirectory } from "../../../os/files/untrusted_changes.ts";
 import { withoutLinks } from "./linked_places.ts";
 import { type Observation, observationOf } from "../../../readers/files/observation.ts";
-import { placeOfWorker, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start/start_file.ts";
+import {
+  placeOfWorker,
+  type ProxyStartFile,
+  type StartTls,
+  writeStartFile,
+} from "../../../proxy/start/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/state/host.ts";
 import { rankedCommand } from "../slurm/ranks.ts";
@@ -26,7 +33,11 @@ import { checksOf, noGpuOf, type WorkerCommand, workerCommand } from "./command.
 import { localHost } from "./command_host.ts";
 import { LocalAttempt } from "./local_attempt.ts";
 import { reapOrphans } from "./orphans.ts";
-import { giveRunTo, type WorkerUser, type WorkerUserOption } from "../../../os/rights/worker_user.ts";
+import {
+  giveRunTo,
+  type WorkerUser,
+  type WorkerUserOption,
+} from "../../../os/rights/worker_user.ts";
 import { WorkerUsers } from "./worker_users.ts";
 import { preflight } from "../../../proxy/start/preflight.ts";
 import { type ProxyArguments, proxyCommand, type ProxyLauncher } from "./proxy_process.ts";
@@ -111,7 +122,9 @@ export class LocalHost implements Host {
           chosen && withoutLinks(chosen, command.cwd),
         ]);
         observe = resolved;
-        if (failures.length > 0 || plan.resumeFrom === null || row.resumeFrom !== null) return failures;
+        if (failures.length > 0 || plan.resumeFrom === null || row.resumeFrom !== null) {
+          return failures;
+        }
         const failure = await copyCheckpoint(plan.resumeFrom, files.directory, user);
         return failure === undefined ? [] : [failure];
       },
@@ -126,45 +139,72 @@ export class LocalHost implements Host {
 
   attempt(
     row: RunRow,
-    { plan, files, now, absenceMs }: { plan: RunPlan; files: RunFiles; now: number; absenceMs: number },
+    { plan, files, now, absenceMs }: {
+      plan: RunPlan;
+      files: RunFiles;
+      now: number;
+      absenceMs: number;
+    },
   ): AttemptHost {
-    return new LocalAttempt(row, { files, now, absenceMs, attach: (latest) => this.#attach(latest, plan, files) });
+    return new LocalAttempt(row, {
+      files,
+      now,
+      absenceMs,
+      attach: (latest) => this.#attach(latest, plan, files),
+    });
   }
 
   /**
-   * Writes the start file for a proxy on another host, and returns the command that starts it there. The worker's command is
-   * built from this host's files: both hosts have the same.
+   * Writes the start file for a proxy on another host, and returns the command that starts it
+   * there. The worker's command is built from this host's files: both hosts have the same.
    */
   placed(
     row: RunRow,
     plan: RunPlan,
     files: RunFiles,
-    { target, tls, nodeDirectory }: { target: string; tls: StartTls | null; nodeDirectory?: string | undefined },
+    { target, tls, nodeDirectory }: {
+      target: string;
+      tls: StartTls | null;
+      nodeDirectory?: string | undefined;
+    },
   ): Pick<Order, "argv" | "env" | "node"> {
-    if (nodeDirectory !== undefined) return this.#onNode(row, plan, files, { target, tls, nodeDirectory });
+    if (nodeDirectory !== undefined) {
+      return this.#onNode(row, plan, files, { target, tls, nodeDirectory });
+    }
     for (const directory of [files.directory, ...files.own]) makeDirectory(directory);
     for (const directory of files.outputs) offerDirectory(directory);
     offerDirectory(files.checkpoints(row.attempt, true), files.directory);
     const command = this.#command(row, plan, files);
     const { nodes, tasksPerNode } = plan.slurm;
     if (nodes * tasksPerNode > 1) {
-      // The shells that start ranks have the config's environment, and bubblewrap must not (os/rights/crossing.ts).
+      // The shells that start ranks have the config's environment, and bubblewrap must not
+      // (os/rights/crossing.ts).
       if (command.sandbox.length > 0) {
-        throw new MosaicError("failed_precondition", "metadata.sandbox and several ranks cannot be combined");
+        throw new MosaicError(
+          "failed_precondition",
+          "metadata.sandbox and several ranks cannot be combined",
+        );
       }
       const ranks = { files, attempt: row.attempt, controlled: plan.worker.supportsPause };
       command.argv = rankedCommand(command.argv, plan.slurm, ranks);
     }
     // The node sets it, unless the config does.
-    if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete command.env.CUDA_VISIBLE_DEVICES;
+    if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) {
+      delete command.env.CUDA_VISIBLE_DEVICES;
+    }
     const { lingerSeconds, leaseSeconds } = plan.slurm;
     const placed = { lingerSeconds, leaseSeconds, preflight: checksOf(plan, command) };
     this.#writeStartFile(row, plan, files, command, undefined, { placed, tls });
-    if ((this.#options.auth ?? "none") !== "none") writeSessionToken(files, workerToken(row.sessionToken ?? ""));
+    if ((this.#options.auth ?? "none") !== "none") {
+      writeSessionToken(files, workerToken(row.sessionToken ?? ""));
+    }
     return proxyCommand({ ...this.#proxy(row, files, command.argv, false), target });
   }
 
-  /** For a node that has no files of this host except mosaic and those named by the worker's command. */
+  /**
+   * For a node that has no files of this host except mosaic and those named by the worker's
+   * command.
+   */
   #onNode(
     row: RunRow,
     plan: RunPlan,
@@ -173,7 +213,10 @@ export class LocalHost implements Host {
   ): Pick<Order, "argv" | "env" | "node"> {
     const { layout, auth = "none" } = this.#options;
     for (const directory of [here.directory, ...here.own]) makeDirectory(directory);
-    const nodeFiles = new RunFiles(`${nodeDirectory}/${nodeRunName(row.runId, row.attempt)}`, row.workerId);
+    const nodeFiles = new RunFiles(
+      `${nodeDirectory}/${nodeRunName(row.runId, row.attempt)}`,
+      row.workerId,
+    );
     const made: Record<string, string> = {};
     const bring = (path: string | undefined, name: string) => {
       const text = path === undefined ? undefined : readTextIfThere(path);
@@ -186,22 +229,32 @@ export class LocalHost implements Host {
       ? resumeFrom.slice(here.directory.length + 1)
       : undefined;
     const resume = inRun === undefined ? undefined : `${nodeFiles.control}/resume`;
-    const command = this.#command({ ...row, resumeFrom: resume ? `${resume}/${inRun}` : resumeFrom }, plan, nodeFiles);
+    const command = this.#command(
+      { ...row, resumeFrom: resume ? `${resume}/${inRun}` : resumeFrom },
+      plan,
+      nodeFiles,
+    );
     const { env } = command;
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete env.CUDA_VISIBLE_DEVICES;
     // Paths in this host's state directory.
     const moved: [string, string | undefined][] = [
-      [layout.workerConfigFile(row.runId, row.workerId), bring(env.TRAINER_WORKER_CONFIG_PATH, "worker-config.json")],
+      [
+        layout.workerConfigFile(row.runId, row.workerId),
+        bring(env.TRAINER_WORKER_CONFIG_PATH, "worker-config.json"),
+      ],
       [
         layout.pythonHelper,
-        bring(`${layout.pythonHelper}/mosaic.py`, "python-helper/mosaic.py") && `${nodeFiles.control}/python-helper`,
+        bring(`${layout.pythonHelper}/mosaic.py`, "python-helper/mosaic.py") &&
+        `${nodeFiles.control}/python-helper`,
       ],
     ];
     const onNode = (text: string) =>
       moved.reduce((now, [from, to]) => to === undefined ? now : now.replaceAll(from, to), text);
     for (const name of Object.keys(env)) env[name] = onNode(env[name]!);
     command.sandbox = command.sandbox.map(onNode);
-    if (auth !== "none") made[nodeFiles.sessionTokenFile] = `${workerToken(row.sessionToken ?? "")}\n`;
+    if (auth !== "none") {
+      made[nodeFiles.sessionTokenFile] = `${workerToken(row.sessionToken ?? "")}\n`;
+    }
     const ca = tls?.ca == null ? null : bring(tls.ca, "ca.pem") ?? tls.ca;
     const { lingerSeconds, leaseSeconds } = plan.slurm;
     const start = JSON.stringify({
@@ -221,8 +274,12 @@ export class LocalHost implements Host {
       nodeFiles.checkpoints(row.attempt, true),
     ];
     const proxy = { ...this.#proxy(row, nodeFiles, command.argv.map(onNode), false), target };
-    const readText = (path: string) => path === nodeFiles.proxyFile(row.attempt) ? start : undefined;
-    return { ...proxyCommand(proxy, readText), node: { directory: nodeFiles.directory, directories, files: made } };
+    const readText = (path: string) =>
+      path === nodeFiles.proxyFile(row.attempt) ? start : undefined;
+    return {
+      ...proxyCommand(proxy, readText),
+      node: { directory: nodeFiles.directory, directories, files: made },
+    };
   }
 
   /** Starts a proxy on this host that delivers the rest of a run's directory. */
@@ -234,7 +291,12 @@ export class LocalHost implements Host {
   endOrphans(known: KnownAttempts): void {
     const { layout, log, cgroups, holdsPlace = () => true } = this.#options;
     // Otherwise the processes that name the directory are the runs of its next daemon.
-    if (!holdsPlace()) return log.error({ state_dir: layout.stateDir }, "the state directory was removed or replaced");
+    if (!holdsPlace()) {
+      return log.error(
+        { state_dir: layout.stateDir },
+        "the state directory was removed or replaced",
+      );
+    }
     reapOrphans(layout, (runId) => known.supervised(runId), log);
     // Other daemons may have cgroups below the same parent.
     cgroups?.sweep((runId, attempt) => known.isKnown(runId) && known.supervised(runId) !== attempt);
@@ -246,13 +308,17 @@ export class LocalHost implements Host {
       // Rewritten, because the new daemon may have another token or limit.
       const { cgroup, user, observe } = placeOfWorker(files.proxyFile(row.attempt));
       const command = this.#command(row, plan, files, user);
-      // Links are resolved before the worker starts; what people have named since is resolved already.
+      // Links are resolved before the worker starts; what people have named since is resolved
+      // already.
       const named = observedOf(command, null, row.observed);
       const globs = [...observe?.globs ?? [], ...named?.globs ?? []];
       const known = observe ?? named;
       this.#writeStartFile(row, plan, files, command, cgroup, {
         observe: known &&
-          { ...known, globs: globs.filter(({ glob }, i) => globs.findIndex((g) => g.glob === glob) === i) },
+          {
+            ...known,
+            globs: globs.filter(({ glob }, i) => globs.findIndex((g) => g.glob === glob) === i),
+          },
       });
     } catch (error) {
       // On a full disk the existing file serves as well.
@@ -261,7 +327,10 @@ export class LocalHost implements Host {
     return this.#start(row, files, [], true);
   }
 
-  /** @throws MosaicError `failed_precondition` if this daemon cannot start the worker as the user that the plan names */
+  /**
+   * @throws MosaicError `failed_precondition` if this daemon cannot start the worker as the user
+   * that the plan names
+   */
   admit({ worker }: RunPlan, owner: string): void {
     this.#users.check(worker.user, owner);
   }
@@ -274,7 +343,8 @@ export class LocalHost implements Host {
   }
 
   /**
-   * @throws MosaicError `failed_precondition`: over loopback a sandboxed worker would be recognized as the daemon's own user
+   * @throws MosaicError `failed_precondition`: over loopback a sandboxed worker would be recognized
+   * as the daemon's own user
    */
   #refuseReachable({ sandbox }: RunPlan): void {
     if (sandbox.kind === "none" || !sandbox.network || !this.#options.openToOwnUser) return;
@@ -294,11 +364,14 @@ export class LocalHost implements Host {
       directory: files.directory,
       listenTarget: workerTarget(),
       trackingAddress: trackingAddress(),
-      workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
+      workerConfigPath: plan.worker.hasConfig
+        ? layout.workerConfigFile(row.runId, row.workerId)
+        : undefined,
       tokenFile: auth !== "none" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
       gpuVariables: this.#options.gpus.variablesOf(row),
-      resumeFrom: row.resumeFrom ?? (plan.resumeFrom && inheritedPath(files.directory, plan.resumeFrom)),
+      resumeFrom: row.resumeFrom ??
+        (plan.resumeFrom && inheritedPath(files.directory, plan.resumeFrom)),
       user,
       host: localHost(user),
     });
@@ -307,8 +380,13 @@ export class LocalHost implements Host {
   #start(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
     const { launcher, log } = this.#options;
     const { user } = placeOfWorker(files.proxyFile(row.attempt));
-    const started = launcher.start({ ...this.#proxy(row, files, command, attach), user }, files.proxyLog);
-    started.exited.then(({ code }) => log.debug({ run_id: row.runId, attempt: row.attempt, code }, "proxy has left"));
+    const started = launcher.start(
+      { ...this.#proxy(row, files, command, attach), user },
+      files.proxyLog,
+    );
+    started.exited.then(({ code }) =>
+      log.debug({ run_id: row.runId, attempt: row.attempt, code }, "proxy has left")
+    );
     return started.process;
   }
 
@@ -329,8 +407,13 @@ export class LocalHost implements Host {
     writeStartFile(files.proxyFile(row.attempt), this.#startFile(row, plan, ...more));
   }
 
-  #startFile(row: RunRow, plan: RunPlan, ...[command, cgroup, more = {}]: StartParts): ProxyStartFile {
-    const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds, graceSeconds } = this.#options;
+  #startFile(
+    row: RunRow,
+    plan: RunPlan,
+    ...[command, cgroup, more = {}]: StartParts
+  ): ProxyStartFile {
+    const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds, graceSeconds } =
+      this.#options;
     const { schemaId, schema, textOff, observe } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     const longest = more.placed === undefined
@@ -344,10 +427,16 @@ export class LocalHost implements Host {
       sessionToken: row.sessionToken ?? "",
       daemonJson: layout.daemonJson,
       stateDir: layout.stateDir,
-      schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
+      schema: schemaId === null && schema === null
+        ? null
+        : { id: schemaId ?? "", definition: schema },
       textOff,
       observe: observedOf(command, observe, row.observed),
-      journal: plan.artifacts.keepJournal ? "kept" : plan.artifacts.persistLogs ? "packed" : "dropped",
+      journal: plan.artifacts.keepJournal
+        ? "kept"
+        : plan.artifacts.persistLogs
+        ? "packed"
+        : "dropped",
       fastlane: plan.fastlane !== null || FASTLANE.some((name) => command.env[name] === "1"),
       // Otherwise the directory is the daemon's own.
       code: plan.recordsCode && plan.worker.cwd !== "",
@@ -376,8 +465,14 @@ function observedOf(
 /** Variables by which the original's forms ask for frames in shared memory. */
 const FASTLANE = ["MOSAIC_FASTLANE_ENABLED", "GYM_GUI_FASTLANE_ONLY"];
 
-/** MLflow's clients read a token only from their environment. A token for another server is not replaced. */
-function withTrackingToken(env: Record<string, string>, { runId, sessionToken }: RunRow): Record<string, string> {
+/**
+ * MLflow's clients read a token only from their environment. A token for another server is not
+ * replaced.
+ */
+function withTrackingToken(
+  env: Record<string, string>,
+  { runId, sessionToken }: RunRow,
+): Record<string, string> {
   const ours = env.MLFLOW_TRACKING_URI?.endsWith(`/mlflow/${runId}`);
   return ours && sessionToken ? { MLFLOW_TRACKING_TOKEN: workerToken(sessionToken), ...env } : env;
 }

@@ -1,7 +1,7 @@
 /**
- * Keeps a proxy for a run that has processes. A dead proxy is replaced by one that attaches; a live one that stays
- * disconnected is killed first. Replacing is always safe (the attempt's lock lets only one serve, and the journal is on
- * disk): the waits here only limit its cost.
+ * Keeps a proxy for a run that has processes. A dead proxy is replaced by one that attaches; a live
+ * one that stays disconnected is killed first. Replacing is always safe (the attempt's lock lets
+ * only one serve, and the journal is on disk): the waits here only limit its cost.
  */
 import type { RunFiles } from "../../../base/layout.ts";
 import { isAlive, type ProcessRef } from "../../../os/processes/identity.ts";
@@ -13,9 +13,15 @@ import { type Recovery, recoveryOf } from "./recovery_decision.ts";
 const MAX_BACKOFF_MS = 30_000;
 /** Wait between two tries while nothing can be started. */
 const SHORTAGE_MS = 2000;
-/** After this many proxies in a row that died or hung before anything of theirs was stored, the daemon ends the run itself. */
+/**
+ * After this many proxies in a row that died or hung before anything of theirs was stored, the
+ * daemon ends the run itself.
+ */
 const MAX_FAILURES = 6;
-/** A proxy that was connected for so long works, even if its worker says nothing. More than one has to report an exit. */
+/**
+ * A proxy that was connected for so long works, even if its worker says nothing. More than one has
+ * to report an exit.
+ */
 const STEADY_MS = 60_000;
 
 /** How long a live proxy may be disconnected before it counts as hung, in milliseconds. */
@@ -41,7 +47,13 @@ export class ProxyKeeper {
   #replacing = false;
   #seenAt: number;
 
-  constructor(files: RunFiles, attempt: number, process: ProcessRef | undefined, now: number, absenceMs: number) {
+  constructor(
+    files: RunFiles,
+    attempt: number,
+    process: ProcessRef | undefined,
+    now: number,
+    absenceMs: number,
+  ) {
     this.#files = files;
     this.#attempt = attempt;
     this.#process = process;
@@ -54,7 +66,10 @@ export class ProxyKeeper {
     this.#started(process, now, Infinity);
   }
 
-  /** Starts a proxy that attaches. @throws why none can be started: that does not count as a proxy that died */
+  /**
+   * Starts a proxy that attaches. @throws why none can be started: that does not count as a proxy
+   * that died
+   */
   attach(start: () => ProcessRef | undefined, now: number): ProcessRef | undefined {
     let process: ProcessRef | undefined;
     try {
@@ -76,14 +91,19 @@ export class ProxyKeeper {
     this.#nextTry = now + Math.min(MAX_BACKOFF_MS, 500 * 2 ** (this.#failures - 1));
   }
 
-  /** A proxy has said hello: it is neither gone nor hung, even if it cannot be given one just now. */
+  /**
+   * A proxy has said hello: it is neither gone nor hung, even if it cannot be given one just now.
+   */
   seen(process: ProcessRef, now: number): void {
     this.#process = process;
     this.#absentSince = this.#seenAt = now;
     this.#absenceMs = ABSENCE_MS.normal;
   }
 
-  /** A proxy has connected. That alone is no success: what ends it may come again each time, for example in what it reads. */
+  /**
+   * A proxy has connected. That alone is no success: what ends it may come again each time, for
+   * example in what it reads.
+   */
   connected(process: ProcessRef): void {
     this.#process = process;
     this.#replacing = false;
@@ -120,7 +140,8 @@ export class ProxyKeeper {
   /**
    * What to do while no proxy is connected.
    * @param registered the run is past HANDSHAKE
-   * @param mayReplace false while so many other proxies are being replaced that another replacement would only slow them
+   * @param mayReplace false while so many other proxies are being replaced that another replacement
+   * would only slow them
    *   down
    */
   step(now: number, registered: boolean, mayReplace: boolean): KeeperStep {
@@ -133,8 +154,10 @@ export class ProxyKeeper {
       return { do: "wait" };
     }
     if (now < this.#nextTry) return { do: "wait" };
-    // Asked only now that no proxy of ours is known to live: one that is not in the registry may hold the lock.
-    const held = this.#absentSince + this.#absenceMs > now && proxyLockHeld(this.#files, this.#attempt);
+    // Asked only now that no proxy of ours is known to live: one that is not in the registry may
+    // hold the lock.
+    const held = this.#absentSince + this.#absenceMs > now &&
+      proxyLockHeld(this.#files, this.#attempt);
     const recovery: Recovery = recoveryOf({
       proxyLives: held,
       workerStarted: workerStarted(this.#files, this.#attempt),

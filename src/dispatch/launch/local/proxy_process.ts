@@ -66,8 +66,8 @@ function identified(pid: number): ProcessRef | undefined {
 }
 
 /**
- * The command that starts a proxy with its permissions, and its variables. The start file must exist. @param readText reads
- * it
+ * The command that starts a proxy with its permissions, and its variables. The start file must
+ * exist. @param readText reads it
  */
 export function proxyCommand(
   proxy: ProxyArguments,
@@ -83,10 +83,12 @@ export function proxyCommand(
 export const localLauncher: ProxyLauncher = {
   start(proxy, logFile) {
     const command = proxyCommand(proxy);
-    // The worker of an earlier proxy may have put something else in the place of the directory or of the log.
+    // The worker of an earlier proxy may have put something else in the place of the directory or
+    // of the log.
     makeDirectory(parentOf(logFile));
     quarantineFile(logFile);
-    // The worker's variables are in its start file; here are the proxy's own. Those of the loader are dropped.
+    // The worker's variables are in its start file; here are the proxy's own. Those of the loader
+    // are dropped.
     const env = withoutLoader({ ...hostEnvironment(), ...command.env });
     const groups = proxy.user === undefined ? [] : groupsCommand(proxy.user);
     const child = startDetached([...groups, ...command.argv], env, logFile, "/");
@@ -96,7 +98,8 @@ export const localLauncher: ProxyLauncher = {
 
 /**
  * What a proxy prints that reads the files named in `RunFiles.namedFiles`, and serves no attempt.
- * @throws MosaicError `unavailable` if it cannot be started, fails, or takes longer than two minutes
+ * @throws MosaicError `unavailable` if it cannot be started, fails, or takes longer than two
+ * minutes
  */
 export async function readFilesBeside(proxy: ProxyArguments): Promise<string> {
   const command = proxyCommand({ ...proxy, readFiles: true });
@@ -105,7 +108,10 @@ export async function readFilesBeside(proxy: ProxyArguments): Promise<string> {
   const { code, stdout, stderr } = await runProgram([...groups, ...command.argv], {
     ...{ env, cwd: "/", limitMs: READING_MS, group: true },
   }).catch((error) => {
-    throw new MosaicError("unavailable", `the files of run ${proxy.runId} cannot be read: ${messageOf(error)}`);
+    throw new MosaicError(
+      "unavailable",
+      `the files of run ${proxy.runId} cannot be read: ${messageOf(error)}`,
+    );
   });
   if (code === 0) return stdout;
   const why = stderr.trim().split("\n").at(-1) || `its reader exited with ${code}`;

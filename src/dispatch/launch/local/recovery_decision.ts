@@ -1,6 +1,7 @@
 /**
- * What to do with a run that has, or may have, processes when its daemon does not know their state (at its start, or when a
- * proxy is gone). Whoever starts a worker holds the attempt's proxy lock and leaves a worker file, so these facts decide.
+ * What to do with a run that has, or may have, processes when its daemon does not know their state
+ * (at its start, or when a proxy is gone). Whoever starts a worker holds the attempt's proxy lock
+ * and leaves a worker file, so these facts decide.
  */
 
 export interface ProcessFacts {
@@ -22,7 +23,8 @@ export type Recovery =
 
 export function recoveryOf(facts: ProcessFacts): Recovery {
   if (facts.proxyLives) return "await";
-  // If the worker file of a registered run is gone, somebody removed it: the proxy that attaches reports the worker as lost.
+  // If the worker file of a registered run is gone, somebody removed it: the proxy that attaches
+  // reports the worker as lost.
   if (facts.workerStarted || facts.registered) return "attach";
   return "start_again";
 }

@@ -1,6 +1,7 @@
 /**
- * The environment of a worker: variables of the host that a program needs, the config's own, and mosaic's. The daemon's
- * whole environment is never passed on: it may hold secrets, and it differs between hosts.
+ * The environment of a worker: variables of the host that a program needs, the config's own, and
+ * mosaic's. The daemon's whole environment is never passed on: it may hold secrets, and it differs
+ * between hosts.
  */
 import { RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
@@ -9,7 +10,11 @@ import { exportWanted } from "../../../observability/otlp/otlp.ts";
 import { traceparent } from "../../../observability/otlp/trace_context.ts";
 import { kindOf } from "../../../os/files/file_kinds.ts";
 import { OWN_VARIABLES, type WorkerUser } from "../../../os/rights/worker_user.ts";
-import { matchesName, PASS_VARIABLE, PASSED_ON } from "../../../os/processes/inherited_environment.ts";
+import {
+  matchesName,
+  PASS_VARIABLE,
+  PASSED_ON,
+} from "../../../os/processes/inherited_environment.ts";
 
 export interface EnvironmentContext {
   runId: string;
@@ -33,31 +38,46 @@ export interface EnvironmentContext {
   user?: WorkerUser | undefined;
 }
 
-export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): Record<string, string> {
+export function workerEnvironment(
+  plan: RunPlan,
+  context: EnvironmentContext,
+): Record<string, string> {
   const env = passedOn(context.hostEnv);
-  if (context.user !== undefined) Object.assign(withoutOwn(env), homeOf(context.user, context.directory));
-  // Python writes to a file in whole blocks: without this, output would appear minutes later, or never if the program is
-  // killed.
+  if (context.user !== undefined) {
+    Object.assign(withoutOwn(env), homeOf(context.user, context.directory));
+  }
+  // Python writes to a file in whole blocks: without this, output would appear minutes later, or
+  // never if the program is killed.
   env.PYTHONUNBUFFERED ??= context.hostEnv.PYTHONUNBUFFERED ?? "1";
   Object.assign(env, context.gpuVariables);
   env.MOSAIC_GPU_SLOTS = context.gpuSlots.join(",");
-  if (context.workerConfigPath !== undefined) env.TRAINER_WORKER_CONFIG_PATH = context.workerConfigPath;
+  if (context.workerConfigPath !== undefined) {
+    env.TRAINER_WORKER_CONFIG_PATH = context.workerConfigPath;
+  }
   if (plan.fastlane !== null) {
     env.GYM_GUI_FASTLANE_ONLY = plan.fastlane.only ? "1" : "0";
     env.GYM_GUI_FASTLANE_SLOT = String(plan.fastlane.slot);
   }
   // The daemon exports traces: the worker's own traces then join the run's.
-  if (exportWanted((name) => context.hostEnv[name], "TRACES")) env.TRACEPARENT = traceparent(context.runId);
+  if (exportWanted((name) => context.hostEnv[name], "TRACES")) {
+    env.TRACEPARENT = traceparent(context.runId);
+  }
   const files = new RunFiles(context.directory, plan.worker.workerId);
   env.MOSAIC_CHECKPOINT_DIR = files.checkpoints(context.attempt, plan.launcher !== "local");
-  // The config's variables may override everything above, including the GPU list, as in the original.
+  // The config's variables may override everything above, including the GPU list, as in the
+  // original.
   for (const [name, value] of Object.entries(plan.environment)) env[name] = value;
-  // Last in the path, and the module gives way to another of its name: it hides nothing of the program's.
+  // Last in the path, and the module gives way to another of its name: it hides nothing of the
+  // program's.
   if (context.pythonHelper !== undefined) {
-    env.PYTHONPATH = env.PYTHONPATH ? `${env.PYTHONPATH}:${context.pythonHelper}` : context.pythonHelper;
+    env.PYTHONPATH = env.PYTHONPATH
+      ? `${env.PYTHONPATH}:${context.pythonHelper}`
+      : context.pythonHelper;
   }
   if (env.RAY_FASTLANE_ENABLED === "1") env.RAY_FASTLANE_RUN_ID = context.runId;
-  if (env.MOSAIC_FASTLANE_ENABLED === "1" || env.GYM_GUI_FASTLANE_ONLY === "1") env.XUANCE_RUN_ID = context.runId;
+  if (env.MOSAIC_FASTLANE_ENABLED === "1" || env.GYM_GUI_FASTLANE_ONLY === "1") {
+    env.XUANCE_RUN_ID = context.runId;
+  }
   if (context.trackingUri !== undefined) env.MLFLOW_TRACKING_URI ??= context.trackingUri;
   env.WORKER_ID ??= plan.worker.workerId || "worker";
   env.RUN_ID = context.runId;
@@ -67,7 +87,8 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   env.MOSAIC_RESUME_FROM = context.resumeFrom ?? "";
   const uses = plan.uses.map(({ artifact, file }) => ({ artifact, file }));
   if (uses.length > 0) env.MOSAIC_USES = JSON.stringify(uses);
-  // For a worker that speaks gRPC itself. In a file, because debuggers and crash reports show an environment.
+  // For a worker that speaks gRPC itself. In a file, because debuggers and crash reports show an
+  // environment.
   if (context.tokenFile !== undefined) env.MOSAIC_TOKEN_FILE = context.tokenFile;
   return env;
 }
@@ -84,7 +105,9 @@ function withoutOwn(env: Record<string, string>): Record<string, string> {
 }
 
 function passedOn(host: Record<string, string>): Record<string, string> {
-  const further = (host[PASS_VARIABLE] ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
+  const further = (host[PASS_VARIABLE] ?? "").split(",").map((name) => name.trim()).filter((name) =>
+    name !== ""
+  );
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(host)) {
     if (name === "CUDA_VISIBLE_DEVICES") continue;

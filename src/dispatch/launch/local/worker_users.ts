@@ -2,9 +2,16 @@
 import { MosaicError } from "../../../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../../../base/layout.ts";
 import { infoIfThere } from "../../../os/files/files.ts";
-import { findUser, OWNER, type WorkerUser, type WorkerUserOption } from "../../../os/rights/worker_user.ts";
+import {
+  findUser,
+  OWNER,
+  type WorkerUser,
+  type WorkerUserOption,
+} from "../../../os/rights/worker_user.ts";
 
-/** A run gets its number at its start. Before that, what it names must be readable for everybody. */
+/**
+ * A run gets its number at its start. Before that, what it names must be readable for everybody.
+ */
 const NOBODY = 65534;
 
 const numbered = (uid: number): WorkerUser => ({ uid, gid: uid, name: "", home: "" });
@@ -31,10 +38,15 @@ export class WorkerUsers {
     if (this.#option === OWNER) userOf(owner);
     if (user === "") return;
     const refuse = (why: string) => {
-      throw new MosaicError("failed_precondition", `metadata.worker.user is ${JSON.stringify(user)}, and ${why}`);
+      throw new MosaicError(
+        "failed_precondition",
+        `metadata.worker.user is ${JSON.stringify(user)}, and ${why}`,
+      );
     };
     if (!this.#isRoot) {
-      refuse("only a daemon of root can start workers as other users: leave it out, or run the daemon as that user");
+      refuse(
+        "only a daemon of root can start workers as other users: leave it out, or run the daemon as that user",
+      );
     }
     if (this.#option !== undefined && this.#option !== user) {
       refuse("this daemon's --worker-user holds for every run: leave it out");
@@ -43,7 +55,8 @@ export class WorkerUsers {
   }
 
   /**
-   * The user of a run's worker, the same for all attempts; undefined: the daemon's own. @throws MosaicError as `check` does
+   * The user of a run's worker, the same for all attempts; undefined: the daemon's own. @throws
+   * MosaicError as `check` does
    */
   of(user: string, owner: string, runDirectory: string): WorkerUser | undefined {
     this.check(user, owner);
@@ -56,7 +69,8 @@ export class WorkerUsers {
   }
 
   /**
-   * Who reads the files that the run's config names, also before the run has a directory; undefined: the daemon's user.
+   * Who reads the files that the run's config names, also before the run has a directory;
+   * undefined: the daemon's user.
    * @throws MosaicError as `check` does
    */
   reader(user: string, owner: string, runDirectory: string): WorkerUser | undefined {
@@ -66,7 +80,10 @@ export class WorkerUsers {
     return numbered(own >= range.first && own <= range.last ? own : NOBODY);
   }
 
-  /** The group of the run's directory, which only root can change, keeps the run's number (giveRunTo). */
+  /**
+   * The group of the run's directory, which only root can change, keeps the run's number
+   * (giveRunTo).
+   */
   #numberOf(runDirectory: string, range: { first: number; last: number }): number {
     const { first, last } = range;
     const own = Deno.statSync(runDirectory).gid ?? 0;
@@ -78,15 +95,21 @@ export class WorkerUsers {
         return uid;
       }
     }
-    throw new MosaicError("resource_exhausted", `all numbers of --worker-user ${first}-${last} belong to runs`, {
-      hint: "Delete old runs, or start the daemon with a larger range.",
-    });
+    throw new MosaicError(
+      "resource_exhausted",
+      `all numbers of --worker-user ${first}-${last} belong to runs`,
+      {
+        hint: "Delete old runs, or start the daemon with a larger range.",
+      },
+    );
   }
 
   #groups(): Set<number> {
     const groups = new Set<number>();
     for (const base of BASE_DIRS.map((name) => this.#layout.baseDir(name))) {
-      for (const { name } of Deno.readDirSync(base)) groups.add(Deno.lstatSync(`${base}/${name}`).gid ?? 0);
+      for (const { name } of Deno.readDirSync(base)) {
+        groups.add(Deno.lstatSync(`${base}/${name}`).gid ?? 0);
+      }
     }
     return groups;
   }

@@ -1,4 +1,7 @@
-/** The placements of which an engine may have a job: what is known of each, and its row in the registry. */
+/**
+ * The placements of which an engine may have a job: what is known of each, and its row in the
+ * registry.
+ */
 import type { Registry } from "../../../registry/registry.ts";
 import type { Placement } from "../../../registry/row_types.ts";
 import type { Launcher } from "../engine/launcher.ts";

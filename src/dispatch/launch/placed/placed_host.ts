@@ -1,7 +1,8 @@
 /**
- * Attempts whose job an engine has placed. A connected proxy is believed before the engine. Without one, the attempt ends
- * only when the engine knows that no process of the job is left. Then a proxy on the daemon's own host delivers the rest
- * from the run's directory, and reports the recorded exit.
+ * Attempts whose job an engine has placed. A connected proxy is believed before the engine. Without
+ * one, the attempt ends only when the engine knows that no process of the job is left. Then a proxy
+ * on the daemon's own host delivers the rest from the run's directory, and reports the recorded
+ * exit.
  */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { RunFiles } from "../../../base/layout.ts";
@@ -32,15 +33,18 @@ import type { Placer } from "./placer.ts";
 /** Time after the lease that a proxy may need to end its worker. */
 const LEASE_MARGIN_MS = GRACE_S * 1000 + KILL_WAIT_MS;
 /**
- * The engine says why it has ended the job about a second after the proxy's report; after this time it will not say it any
- * more.
+ * The engine says why it has ended the job about a second after the proxy's report; after this time
+ * it will not say it any more.
  */
 const ENGINE_WORD_MS = 15_000;
 
 export interface PlacedHostOptions {
   handshakeTimeoutSeconds: number;
   placer: () => Placer;
-  /** Starts a proxy on this host that attaches to the run's directory. @throws when none could be started */
+  /**
+   * Starts a proxy on this host that attaches to the run's directory. @throws when none could be
+   * started
+   */
   attach: (row: RunRow, plan: RunPlan, files: RunFiles) => ProcessRef | undefined;
   /** The node shares no disk with this host. */
   uploads: (plan: RunPlan) => boolean;
@@ -56,10 +60,16 @@ export class PlacedHost implements Host {
   }
 
   launch(row: RunRow): Launch {
-    throw new MosaicError("internal", `run ${row.runId} is placed by an engine and not started here`);
+    throw new MosaicError(
+      "internal",
+      `run ${row.runId} is placed by an engine and not started here`,
+    );
   }
 
-  attempt(row: RunRow, { plan, files, now }: { plan: RunPlan; files: RunFiles; now: number }): AttemptHost {
+  attempt(
+    row: RunRow,
+    { plan, files, now }: { plan: RunPlan; files: RunFiles; now: number },
+  ): AttemptHost {
     const { placer, attach, uploads } = this.#options;
     const { leaseSeconds } = plan.slurm;
     return new PlacedAttempt(row, {
@@ -78,7 +88,9 @@ interface PlacedParts {
   uploads: boolean;
   placer: Placer;
   attach: (row: RunRow) => ProcessRef | undefined;
-  /** After so long without a connection, the proxy has stopped the worker; Infinity: it never does. */
+  /**
+   * After so long without a connection, the proxy has stopped the worker; Infinity: it never does.
+   */
   leaseMs: number;
   now: number;
 }
@@ -93,7 +105,10 @@ class PlacedAttempt implements AttemptHost {
   readonly #files: RunFiles;
   readonly #placer: Placer;
   readonly #attach: (row: RunRow) => ProcessRef | undefined;
-  /** Keeps the proxy on this host that delivers the rest; undefined while the job may have processes. */
+  /**
+   * Keeps the proxy on this host that delivers the rest; undefined while the job may have
+   * processes.
+   */
   #keeper: ProxyKeeper | undefined;
   #exitedAt: number | undefined;
   readonly #leaseMs: number;
@@ -118,9 +133,10 @@ class PlacedAttempt implements AttemptHost {
   }
 
   /**
-   * How the job has ended, once no process of it is left; "gone" if nothing is known of the job. For a cancelled run the
-   * engine's answer suffices without proof: no later attempt could be disturbed by an unreachable worker. After the lease
-   * the proxy has ended the worker, whatever the engine says.
+   * How the job has ended, once no process of it is left; "gone" if nothing is known of the job.
+   * For a cancelled run the engine's answer suffices without proof: no later attempt could be
+   * disturbed by an unreachable worker. After the lease the proxy has ended the worker, whatever
+   * the engine says.
    */
   #end({ registered = true } = {}): JobEnd | "gone" | undefined {
     const view = this.#placer.view(this.#of);
@@ -143,7 +159,10 @@ class PlacedAttempt implements AttemptHost {
     return !this.uploads && kindOf(this.#files.exitFile(this.#of.attempt)) === "file";
   }
 
-  /** Whatever the engine says: its proxy, on a disk that this host sees, is alive, and so may its worker be. */
+  /**
+   * Whatever the engine says: its proxy, on a disk that this host sees, is alive, and so may its
+   * worker be.
+   */
   #proxyLives({ kind }: JobEnd): boolean {
     return kind !== "finished" && !this.uploads && this.#keeper === undefined &&
       proxyLockHeld(this.#files, this.#of.attempt);
@@ -163,8 +182,8 @@ class PlacedAttempt implements AttemptHost {
   }
 
   /**
-   * Whether a silence is the worker's own. While the engine says nothing new, it may have stopped the job; and to end a
-   * silent worker needs the engine in any case.
+   * Whether a silence is the worker's own. While the engine says nothing new, it may have stopped
+   * the job; and to end a silent worker needs the engine in any case.
    */
   confirmsSilence(): boolean {
     const view = this.#placer.view(this.#of);
@@ -208,10 +227,14 @@ class PlacedAttempt implements AttemptHost {
     this.#leaseOver ||= now - this.#absentSince >= this.#leaseMs;
     const end = this.#end({ registered });
     // No worker was started, and a late proxy will start none.
-    if (!registered && this.#placer.view(this.#of)?.job.t === "forgotten") return { do: "not_started" };
+    if (!registered && this.#placer.view(this.#of)?.job.t === "forgotten") {
+      return { do: "not_started" };
+    }
     if (end === undefined) return { do: "wait" };
     const engine = this.#why(end);
-    if (!registered) return engine?.reason === "job_cancelled" ? { do: "over", engine } : { do: "not_started" };
+    if (!registered) {
+      return engine?.reason === "job_cancelled" ? { do: "over", engine } : { do: "not_started" };
+    }
     // What the job's proxy has not delivered is on the node's disk, or lost.
     if (this.uploads || this.#keepsTheRest(end)) return { do: "over", engine };
     const step = this.#keeperFrom(now).step(now, registered, mayReplace);
@@ -229,10 +252,15 @@ class PlacedAttempt implements AttemptHost {
     return this.#keeper ??= new ProxyKeeper(this.#files, this.#of.attempt, undefined, now, 0);
   }
 
-  /** The job's own proxy lives where the engine does not reach it, and holds the attempt: no other could deliver anything. */
+  /**
+   * The job's own proxy lives where the engine does not reach it, and holds the attempt: no other
+   * could deliver anything.
+   */
   #keepsTheRest(end: JobEnd | "gone"): boolean {
     const proven = end !== "gone" && end.proven;
-    if (proven || this.#keeper !== undefined || !this.#placer.view(this.#of)?.cancelRequested) return false;
+    if (proven || this.#keeper !== undefined || !this.#placer.view(this.#of)?.cancelRequested) {
+      return false;
+    }
     return proxyLockHeld(this.#files, this.#of.attempt);
   }
 
@@ -255,11 +283,15 @@ class PlacedAttempt implements AttemptHost {
     }
   }
 
-  /** A failed exit waits for the engine's answer: the worker cannot tell the engine's signals from others. */
+  /**
+   * A failed exit waits for the engine's answer: the worker cannot tell the engine's signals from
+   * others.
+   */
   endRest(report: ExitReport | undefined, now: number): Rest {
     const job = this.#placer.view(this.#of)?.job;
     // The proxy has reported that no process is left: only the engine's reason is awaited.
-    const end = this.#end() ?? (job?.t === "ended" && (job.end.proven || job.end.recent) ? job.end : undefined);
+    const end = this.#end() ??
+      (job?.t === "ended" && (job.end.proven || job.end.recent) ? job.end : undefined);
     if (end !== undefined) return { ended: true, engine: this.#why(end) };
     this.#exitedAt ??= now;
     const clean = report?.code === 0 && !report.lost;
@@ -267,12 +299,16 @@ class PlacedAttempt implements AttemptHost {
     return { ended: waited, engine: waited ? this.#why("gone") : undefined };
   }
 
-  /** The engine's reason; else that the proxy has stopped the worker by itself; else the rank that failed first. */
+  /**
+   * The engine's reason; else that the proxy has stopped the worker by itself; else the rank that
+   * failed first.
+   */
   #why(end: JobEnd | "gone"): EngineEnd | undefined {
     const leaseEnd = kindOf(this.#files.leaseEnd(this.#of.attempt)) === "file";
     if (leaseEnd) return engineEnd(end) ?? { reason: "lease_expired", text: "" };
     const first = firstFailure(this.#files, this.#of.attempt);
-    const rank = first && { reason: `exit_code_${first.code}: rank ${first.rank} on ${first.node}`, text: "" };
+    const rank = first &&
+      { reason: `exit_code_${first.code}: rank ${first.rank} on ${first.node}`, text: "" };
     return engineEnd(end) ?? rank;
   }
 
@@ -283,5 +319,7 @@ class PlacedAttempt implements AttemptHost {
 
 /** Why the engine has ended the job; undefined if it has not. */
 function engineEnd(end: JobEnd | "gone"): EngineEnd | undefined {
-  return end === "gone" || end.kind === "finished" ? undefined : { reason: end.kind, text: end.text };
+  return end === "gone" || end.kind === "finished"
+    ? undefined
+    : { reason: end.kind, text: end.text };
 }

@@ -1,9 +1,14 @@
-/** Decides what to do about a placement by what an engine says of it. Pure; placer.ts performs it. */
+/**
+ * Decides what to do about a placement by what an engine says of it. Pure; placer.ts performs it.
+ */
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
 import type { JobEnd, Sighting } from "../engine/launcher.ts";
 
-/** A job that this many answers over this time do not list is forgotten: a single answer may miss a new job. */
+/**
+ * A job that this many answers over this time do not list is forgotten: a single answer may miss a
+ * new job.
+ */
 export const FORGOTTEN = { answers: 3, ms: 5000 } as const;
 
 /** What is known of a placement's job, from all answers of the engine so far. */
@@ -25,7 +30,10 @@ export type Stage =
   /** The attempt is over, and its job must end. Milliseconds of a monotonic clock. */
   | { readonly t: "released"; readonly at: number };
 
-/** A job whose attempt is over has this long to end by itself, because its proxy exits after its last report. */
+/**
+ * A job whose attempt is over has this long to end by itself, because its proxy exits after its
+ * last report.
+ */
 const LEAVE_MS = 20_000;
 
 export interface Seen {
@@ -61,15 +69,27 @@ export function applySightings(
   switch (state.t) {
     case "queued":
       // The engine has requeued a job, although it must not: a job that has run must not run again.
-      if (before.phase === "running") return { placement: known, job: { t: "running" }, duplicates };
+      if (before.phase === "running") {
+        return { placement: known, job: { t: "running" }, duplicates };
+      }
       return {
-        placement: { ...known, phase: "queued", waitingFor: state.reason, expectedStart: state.expectedStart },
+        placement: {
+          ...known,
+          phase: "queued",
+          waitingFor: state.reason,
+          expectedStart: state.expectedStart,
+        },
         job: { t: "queued" },
         duplicates,
       };
     case "running":
       return {
-        placement: { ...known, phase: "running", waitingFor: state.held ?? "", expectedStart: null },
+        placement: {
+          ...known,
+          phase: "running",
+          waitingFor: state.held ?? "",
+          expectedStart: null,
+        },
         job: { t: "running", held: state.held },
         duplicates,
       };
@@ -83,29 +103,44 @@ export function applySightings(
 }
 
 /**
- * A node that was away answers before it has ended the processes of jobs that its engine had given up meanwhile: they get
- * SIGTERM, and SIGKILL after the engine's grace period (Slurm's KillWait, 30 s by default). So such an end is proven only
- * after the node has answered for this time.
+ * A node that was away answers before it has ended the processes of jobs that its engine had given
+ * up meanwhile: they get SIGTERM, and SIGKILL after the engine's grace period (Slurm's KillWait, 30
+ * s by default). So such an end is proven only after the node has answered for this time.
  */
 export const NODE_SETTLE_MS = 45_000;
 
-/** @param since when this daemon first heard of the end with its proof @param doubted the node was seen away */
+/**
+ * @param since when this daemon first heard of the end with its proof @param doubted the node was
+ * seen away
+ */
 export function settled(
   job: Job,
   { since, doubted }: { since: number; doubted: boolean },
   now: number,
   ms: number,
 ): Job {
-  if (job.t !== "ended" || !job.end.proven || (job.end.kind !== "node_fail" && !doubted)) return job;
+  if (job.t !== "ended" || !job.end.proven || (job.end.kind !== "node_fail" && !doubted)) {
+    return job;
+  }
   return now - since >= ms ? job : { t: "ended", end: { ...job.end, proven: false, recent: true } };
 }
 
-/** By the id if it is known, else the one submitted first. The same id with another submit time is another job. */
-function ofPlacement({ job, submittedAt }: Placement, sightings: readonly Sighting[]): Sighting | undefined {
+/**
+ * By the id if it is known, else the one submitted first. The same id with another submit time is
+ * another job.
+ */
+function ofPlacement(
+  { job, submittedAt }: Placement,
+  sightings: readonly Sighting[],
+): Sighting | undefined {
   if (job !== null) {
-    return sightings.find((one) => one.job === job && (submittedAt === null || one.submittedAt === submittedAt));
+    return sightings.find((one) =>
+      one.job === job && (submittedAt === null || one.submittedAt === submittedAt)
+    );
   }
-  return sightings.toSorted((a, b) => a.submittedAt - b.submittedAt || Number(a.job) - Number(b.job))[0];
+  return sightings.toSorted((a, b) =>
+    a.submittedAt - b.submittedAt || Number(a.job) - Number(b.job)
+  )[0];
 }
 
 export type Step =
@@ -132,7 +167,9 @@ export function stepOf(
     if (job.t === "ended" || job.t === "forgotten") return { do: "forget" };
     return now - stage.at > LEAVE_MS ? { do: "stop", how: "now" } : { do: "nothing" };
   }
-  if (row === undefined || row.attempt !== placement.attempt || isEnded(row.state)) return { do: "release" };
+  if (row === undefined || row.attempt !== placement.attempt || isEnded(row.state)) {
+    return { do: "release" };
+  }
   if (row.state !== "INIT") return { do: "nothing" };
   return nextStep(placement, job, {
     cancelRequested: row.cancelRequestedAt !== null || row.faultRequested !== null,
@@ -161,7 +198,9 @@ export function nextStep(
     case "running":
       return { do: "begin" };
     case "ended":
-      return job.end.kind === "job_cancelled" ? { do: "cancelled", reason: "job_cancelled" } : { do: "begin" };
+      return job.end.kind === "job_cancelled"
+        ? { do: "cancelled", reason: "job_cancelled" }
+        : { do: "begin" };
     case "forgotten":
       return { do: phase === "intended" ? "launch" : "launch_again" };
   }
@@ -182,7 +221,8 @@ export function admissionOf(
   job: string,
 ): Admission {
   if (placement.job !== null && placement.job !== job) return "another_job";
-  const stopped = row.cancelRequestedAt !== null || row.faultRequested !== null || stage.t === "released";
+  const stopped = row.cancelRequestedAt !== null || row.faultRequested !== null ||
+    stage.t === "released";
   const mayStartWorker = row.state === "INIT" || row.state === "HANDSHAKE";
   return stopped && mayStartWorker ? "being_stopped" : "admitted";
 }
@@ -190,7 +230,9 @@ export function admissionOf(
 /** An end without proof is shown as such, for as long as it lasts; undefined: there is no doubt. */
 export function doubtOf(job: Job, { phase, nodes }: Placement): string | undefined {
   if (phase !== "running") return undefined;
-  if (job.t === "forgotten") return "doubtful: the engine knows the job no more, and its proxy has not reported";
+  if (job.t === "forgotten") {
+    return "doubtful: the engine knows the job no more, and its proxy has not reported";
+  }
   if (job.t !== "ended" || job.end.proven) return undefined;
   const where = nodes.join(", ");
   return job.end.recent
@@ -199,11 +241,17 @@ export function doubtOf(job: Job, { phase, nodes }: Placement): string | undefin
 }
 
 /** `mosaic-RUN-ATTEMPT`, and `.2` and so on for further tries. */
-export function jobName({ runId, attempt, tries }: { runId: string; attempt: number; tries: number }): string {
+export function jobName(
+  { runId, attempt, tries }: { runId: string; attempt: number; tries: number },
+): string {
   return `mosaic-${runId}-${attempt}${tries === 1 ? "" : `.${tries}`}`;
 }
 
-export function readJobName(name: string): { runId: string; attempt: number; tries: number } | undefined {
+export function readJobName(
+  name: string,
+): { runId: string; attempt: number; tries: number } | undefined {
   const [, runId, attempt, tries] = /^mosaic-(.+)-(\d+)(?:\.(\d+))?$/.exec(name) ?? [];
-  return runId === undefined ? undefined : { runId, attempt: Number(attempt), tries: Number(tries ?? 1) };
+  return runId === undefined
+    ? undefined
+    : { runId, attempt: Number(attempt), tries: Number(tries ?? 1) };
 }

@@ -1,9 +1,10 @@
 /**
- * The runs that an engine places. While its job is in the engine's queue, a run is INIT. Its attempt begins when its proxy
- * says hello, or when the engine says that the job runs or has ended.
- * A placement is committed before the engine is asked, and its job is found by its name: if the daemon dies, the next one
- * continues. A placed proxy says hello before it starts its worker, and only the placement's own job is admitted. So a job
- * that an engine makes twice, forgets, or starts too late never has a second worker.
+ * The runs that an engine places. While its job is in the engine's queue, a run is INIT. Its
+ * attempt begins when its proxy says hello, or when the engine says that the job runs or has ended.
+ * A placement is committed before the engine is asked, and its job is found by its name: if the
+ * daemon dies, the next one continues. A placed proxy says hello before it starts its worker, and
+ * only the placement's own job is admitted. So a job that an engine makes twice, forgets, or starts
+ * too late never has a second worker.
  *
  * A run that an engine places is in one of two places here:
  *
@@ -47,7 +48,9 @@ import { SilentEngines } from "./silent_engines.ts";
 const QUERY_MS = { least: 1000, most: 15_000 } as const;
 /** Jobs submitted at the same time. */
 const LAUNCHES = 4;
-/** If an engine has not accepted a job, the daemon asks again after 2 s, 4 s, 8 s …, at most this. */
+/**
+ * If an engine has not accepted a job, the daemon asks again after 2 s, 4 s, 8 s …, at most this.
+ */
 const RESUBMIT_MS = { least: 2000, most: 60_000 } as const;
 /** Between two requests to stop the same job. */
 const STOP_AGAIN_MS = 5000;
@@ -61,7 +64,10 @@ const SHORTAGE_MS = 5000;
 /** What became of asking an engine for a job: its answer, or why it was not asked. */
 type Outcome = Launched | { t: "shortage"; why: string } | { t: "failed"; why: string };
 
-/** Whether a run may start now by its own wishes: src/dispatch/queue/turn.ts. `until`: Unix milliseconds. */
+/**
+ * Whether a run may start now by its own wishes: src/dispatch/queue/turn.ts. `until`: Unix
+ * milliseconds.
+ */
 type Turn = { t: "due" } | { t: "held"; why: string; until: number | null } | { t: "over" };
 
 /** What a placed attempt needs to know of its job. */
@@ -82,8 +88,8 @@ export interface PlacerOptions {
   layout: Layout;
   launcherOf: (plan: RunPlan) => Launcher | undefined;
   /**
-   * Writes what the job's proxy needs, and returns the command that starts it. @throws a shortage, or an error that fails
-   * the run
+   * Writes what the job's proxy needs, and returns the command that starts it. @throws a shortage,
+   * or an error that fails the run
    */
   order: (row: RunRow, plan: RunPlan, files: RunFiles) => Pick<Order, "argv" | "env" | "node">;
   /** Whether it is the run's turn; enters an end that this implies. */
@@ -104,7 +110,9 @@ export class Placer {
   readonly #clock: () => number;
   readonly #live: LivePlacements;
   readonly #rounds: Rounds;
-  /** INIT runs that wait to be placed. `held`: for their turn, without anything to ask the engine. */
+  /**
+   * INIT runs that wait to be placed. `held`: for their turn, without anything to ask the engine.
+   */
   readonly #waiting = new Map<string, { notBefore: number; why: string; held?: boolean }>();
   readonly #silent: SilentEngines;
 
@@ -116,13 +124,15 @@ export class Placer {
     this.#silent = new SilentEngines(log);
     this.#rounds = new Rounds({
       work: () => this.#work(),
-      onError: (error) => log.error({ error: messageOf(error) }, "placements could not be checked; tried again"),
+      onError: (error) =>
+        log.error({ error: messageOf(error) }, "placements could not be checked; tried again"),
       pauseMs: options.queryMs ?? QUERY_MS,
       clock: this.#clock,
     });
   }
 
-  // ------------------------------------------------------------------------------------------ beginning and closing
+  // ------------------------------------------------------------------------------------------
+  // beginning and closing
 
   /** Reads the placements of an earlier daemon. Call it before proxies can connect. */
   recover(): void {
@@ -132,7 +142,11 @@ export class Placer {
       const launcher = row && this.#launcherOf(row);
       if (row === undefined || launcher === undefined) continue;
       const over = row.attempt !== placement.attempt || isEnded(row.state);
-      this.#live.add(placement, launcher, over ? { t: "released", at: this.#clock() } : { t: "requested" });
+      this.#live.add(
+        placement,
+        launcher,
+        over ? { t: "released", at: this.#clock() } : { t: "requested" },
+      );
     }
     for (const row of registry.live()) this.changed(row);
   }
@@ -146,7 +160,8 @@ export class Placer {
     return this.#rounds.close();
   }
 
-  // ------------------------------------------------------------------------------------------------------- queries
+  // -------------------------------------------------------------------------------------------------------
+  // queries
 
   /** Runs that wait for an engine. */
   get waiting(): number {
@@ -175,7 +190,9 @@ export class Placer {
     const { placement, launcher } = live;
     const silent = this.#silent.why(launcher);
     if (silent !== undefined) return `${launcher.name}, which does not answer: ${silent}`;
-    const what = placement.phase === "intended" ? `${launcher.name} to take the job` : launcher.describe(placement);
+    const what = placement.phase === "intended"
+      ? `${launcher.name} to take the job`
+      : launcher.describe(placement);
     return `${what}${placement.waitingFor === "" ? "" : `: ${placement.waitingFor}`}`;
   }
 
@@ -188,7 +205,8 @@ export class Placer {
     return { job, cancelRequested: cancelRequestedAt !== null, ran, name, on };
   }
 
-  // ------------------------------------------------------------------------------------------------------- changes
+  // -------------------------------------------------------------------------------------------------------
+  // changes
 
   /** A run's row has changed. @returns false if no engine places the run */
   changed(row: RunRow): boolean {
@@ -196,9 +214,15 @@ export class Placer {
     const { runId } = row;
     const live = this.#live.of(row);
     const placed = live !== undefined && live.stage.t !== "released";
-    if (row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0 && !placed) {
-      const left = row.notBefore === null ? 0 : Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
-      const why = row.notBefore === null ? "" : `its next attempt at ${new Date(row.notBefore).toISOString()}`;
+    if (
+      row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0 && !placed
+    ) {
+      const left = row.notBefore === null
+        ? 0
+        : Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
+      const why = row.notBefore === null
+        ? ""
+        : `its next attempt at ${new Date(row.notBefore).toISOString()}`;
       this.#waiting.set(runId, { notBefore: this.#clock() + left, why });
     } else {
       this.#waiting.delete(runId);
@@ -207,7 +231,9 @@ export class Placer {
     return true;
   }
 
-  /** A run whose cancellation or failure is entered and whose job was never asked for ends at once. */
+  /**
+   * A run whose cancellation or failure is entered and whose job was never asked for ends at once.
+   */
   cancelRequested(row: RunRow): void {
     const live = this.#live.of(row);
     if (live !== undefined) this.#advance(live);
@@ -240,13 +266,22 @@ export class Placer {
     if (place === undefined) return;
     switch (admissionOf(live, row, place.job)) {
       case "another_job":
-        throw over(hello, `it is served by ${launcher.describe(placement)}, and this is job ${place.job}`);
+        throw over(
+          hello,
+          `it is served by ${launcher.describe(placement)}, and this is job ${place.job}`,
+        );
       case "being_stopped":
         throw over(hello, "it is being stopped");
       case "admitted":
     }
     const nodes = placement.nodes.length > 1 ? placement.nodes : [place.host];
-    this.#live.note(live, { job: place.job, phase: "running", waitingFor: "", nodes, gpus: place.gpus });
+    this.#live.note(live, {
+      job: place.job,
+      phase: "running",
+      waitingFor: "",
+      nodes,
+      gpus: place.gpus,
+    });
     if (live.job.t !== "ended") live.job = { t: "running" };
     if (row.state === "INIT") this.#options.begin(registry.require(row.runId));
     this.#rounds.soon();
@@ -272,9 +307,13 @@ export class Placer {
     this.#rounds.soon();
   }
 
-  // -------------------------------------------------------------------------------------------------------- rounds
+  // --------------------------------------------------------------------------------------------------------
+  // rounds
 
-  /** @returns whether something has changed or is about to: jobs are being stopped, submitted, or not listed */
+  /**
+   * @returns whether something has changed or is about to: jobs are being stopped, submitted, or
+   * not listed
+   */
   async #work(): Promise<boolean> {
     this.#placeWaiting();
     await this.#launchIntended();
@@ -292,28 +331,36 @@ export class Placer {
       const row = this.#options.registry.get(runId);
       const alive = row && this.#aliveBefore(row);
       if (alive !== undefined) {
-        const why = `the proxy of its attempt ${alive}, which is alive: it ends its worker when it reaches this daemon`;
+        const why =
+          `the proxy of its attempt ${alive}, which is alive: it ends its worker when it reaches this daemon`;
         this.#waiting.set(runId, { notBefore: this.#clock() + ALIVE_AGAIN_MS, why });
         continue;
       }
-      const turn: Turn = row === undefined || row.state !== "INIT" ? { t: "due" } : this.#options.turn(row);
+      const turn: Turn = row === undefined || row.state !== "INIT"
+        ? { t: "due" }
+        : this.#options.turn(row);
       if (turn.t === "held") {
         const left = turn.until === null ? Infinity : turn.until - Date.now();
         this.#waiting.set(runId, { notBefore: this.#clock() + left, why: turn.why, held: true });
         continue;
       }
       this.#waiting.delete(runId);
-      if (turn.t === "due" && row?.state === "INIT" && row.cancelRequestedAt === null) this.#intend(row);
+      if (turn.t === "due" && row?.state === "INIT" && row.cancelRequestedAt === null) {
+        this.#intend(row);
+      }
     }
   }
 
   /**
-   * An earlier attempt whose proxy holds its lock. Such an attempt was cancelled while its node did not answer; its worker
-   * may still use the GPU that the next one would get. Of nodes with a disk of their own the lock is not seen.
+   * An earlier attempt whose proxy holds its lock. Such an attempt was cancelled while its node did
+   * not answer; its worker may still use the GPU that the next one would get. Of nodes with a disk
+   * of their own the lock is not seen.
    */
   #aliveBefore(row: RunRow): number | undefined {
     const files = new RunFiles(this.#options.layout.runDir(row.baseDir, row.runId), row.workerId);
-    return Array.from({ length: row.attempt - 1 }, (_, i) => row.attempt - 1 - i).find((n) => proxyLockHeld(files, n));
+    return Array.from({ length: row.attempt - 1 }, (_, i) => row.attempt - 1 - i).find((n) =>
+      proxyLockHeld(files, n)
+    );
   }
 
   #intend(row: RunRow): void {
@@ -344,7 +391,8 @@ export class Placer {
   async #launchIntended(): Promise<void> {
     const { registry } = this.#options;
     const due = this.#live.all().filter(({ refused }) => refused.until <= this.#clock());
-    // Each question to one that does not answer takes its time: the others are asked in the next round.
+    // Each question to one that does not answer takes its time: the others are asked in the next
+    // round.
     const silent = new Set<Launcher>();
     const next = async (): Promise<void> => {
       for (let live = due.shift(); live !== undefined && !this.#rounds.closed; live = due.shift()) {
@@ -383,7 +431,10 @@ export class Placer {
       case "failed":
         return this.#fail(live, `dispatch_error: ${outcome.why}`);
       case "shortage":
-        this.#options.log.warn({ run_id: runId, error: outcome.why }, "run cannot be placed for now");
+        this.#options.log.warn(
+          { run_id: runId, error: outcome.why },
+          "run cannot be placed for now",
+        );
         this.#live.end(live);
         this.#waiting.set(runId, { notBefore: this.#clock() + SHORTAGE_MS, why: outcome.why });
         return;
@@ -399,7 +450,10 @@ export class Placer {
         // Its proxy may have said hello meanwhile.
         if (placement.phase !== "intended") return;
         this.#live.note(live, { job: outcome.job, phase: "queued", waitingFor: "" });
-        this.#options.log.info({ run_id: runId, attempt, job: outcome.job, name }, `run given to ${launcher.name}`);
+        this.#options.log.info(
+          { run_id: runId, attempt, job: outcome.job, name },
+          `run given to ${launcher.name}`,
+        );
     }
   }
 
@@ -408,7 +462,8 @@ export class Placer {
     const { runId, attempt } = live.placement;
     this.#live.end(live);
     log.warn({ run_id: runId, attempt, reason }, "run could not be placed");
-    const hint = "The config's metadata.slurm, resources and the daemon's --slurm say what is asked for.";
+    const hint =
+      "The config's metadata.slurm, resources and the daemon's --slurm say what is asked for.";
     onEnded(registry.apply(runId, { type: "failed", reason }, { hint }, () => ({
       kind: "failed",
       data: { reason, hint },
@@ -458,11 +513,14 @@ export class Placer {
   /** What the engine's accounting has of a job before it counts as forgotten. */
   async #remembered(live: LivePlacement): Promise<readonly Sighting[]> {
     const now = this.#clock();
-    const isMissing = live.missed.answers + 1 >= FORGOTTEN.answers && now - live.missed.since >= FORGOTTEN.ms;
+    const isMissing = live.missed.answers + 1 >= FORGOTTEN.answers &&
+      now - live.missed.since >= FORGOTTEN.ms;
     if (!isMissing || now - live.accountQueriedAt < ACCOUNT_AGAIN_MS) return [];
     live.accountQueriedAt = now;
     const observation = await live.launcher.remembered?.(live.placement.name);
-    return observation?.t === "answer" ? observation.jobs.filter(({ state }) => state.t === "ended") : [];
+    return observation?.t === "answer"
+      ? observation.jobs.filter(({ state }) => state.t === "ended")
+      : [];
   }
 
   /** @returns whether it has changed anything */
@@ -470,15 +528,21 @@ export class Placer {
     if (!this.#live.has(live) || live.stage.t === "intended") return false;
     const now = this.#clock();
     const named = sightings.length > 0;
-    live.missed = named ? { answers: 0, since: now } : { ...live.missed, answers: live.missed.answers + 1 };
+    live.missed = named
+      ? { answers: 0, since: now }
+      : { ...live.missed, answers: live.missed.answers + 1 };
     const { answers, since } = live.missed;
     const seen = applySightings(live.placement, sightings, { answers, ms: now - since });
     const { placement, duplicates } = seen;
     const job = this.#settled(live, seen.job, now);
     if (job.t === "running" && job.held === undefined) live.ran++;
-    const changed = live.job.t !== job.t || JSON.stringify(placement) !== JSON.stringify(live.placement);
+    const changed = live.job.t !== job.t ||
+      JSON.stringify(placement) !== JSON.stringify(live.placement);
     live.job = job;
-    this.#live.note(live, { ...placement, waitingFor: doubtOf(job, placement) ?? placement.waitingFor });
+    this.#live.note(live, {
+      ...placement,
+      waitingFor: doubtOf(job, placement) ?? placement.waitingFor,
+    });
     for (const { name, job } of duplicates) this.#stopJob(live.launcher, { name, job }, "now");
     this.#advance(live);
     return changed;
@@ -494,8 +558,8 @@ export class Placer {
   }
 
   /**
-   * Ends jobs of abandoned tries and of attempts that are over, which the engine still has or has again: one whose node was
-   * given up, and came back.
+   * Ends jobs of abandoned tries and of attempts that are over, which the engine still has or has
+   * again: one whose node was given up, and came back.
    */
   #endStale(launcher: Launcher, { name, job, state }: Sighting): void {
     const parsed = readJobName(name);
@@ -504,10 +568,15 @@ export class Placer {
     // This daemon does not know the run: another one may.
     const row = this.#options.registry.get(parsed.runId);
     const placement = live?.placement ?? row?.placement;
-    if (row === undefined || placement == null || placement.name === name && live !== undefined) return;
-    const isOver = parsed.attempt < row.attempt || (parsed.attempt === row.attempt && isEnded(row.state));
+    if (row === undefined || placement == null || placement.name === name && live !== undefined) {
+      return;
+    }
+    const isOver = parsed.attempt < row.attempt ||
+      (parsed.attempt === row.attempt && isEnded(row.state));
     const isAbandoned = placement.attempt === parsed.attempt && parsed.tries < placement.tries;
-    if (isAbandoned || (isOver && live === undefined)) this.#stopJob(launcher, { name, job }, "now");
+    if (isAbandoned || (isOver && live === undefined)) {
+      this.#stopJob(launcher, { name, job }, "now");
+    }
   }
 
   #advance(live: LivePlacement): void {
@@ -548,9 +617,11 @@ export class Placer {
     const { registry, onEnded } = this.#options;
     this.#live.end(live);
     // The daemon has failed it (its deadline), which the engine did not know.
-    const failed = stepReason === null && row.cancelRequestedAt === null && row.faultRequested !== null;
+    const failed = stepReason === null && row.cancelRequestedAt === null &&
+      row.faultRequested !== null;
     const reason = stepReason ?? (failed ? row.faultRequested! : row.cancelReason ?? "user_cancel");
-    const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
+    const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ??
+      null;
     const type = failed ? "failed" : "cancelled";
     onEnded(registry.apply(row.runId, { type, reason }, { hint }, () => ({
       kind: type,
@@ -560,7 +631,10 @@ export class Placer {
 
   #stop(live: LivePlacement, how: "graceful" | "now"): void {
     const now = this.#clock();
-    if (live.stage.t === "intended" || live.job.t === "ended" || now - live.stopRequestedAt < STOP_AGAIN_MS) return;
+    if (
+      live.stage.t === "intended" || live.job.t === "ended" ||
+      now - live.stopRequestedAt < STOP_AGAIN_MS
+    ) return;
     live.stopRequestedAt = now;
     const { name, job } = live.placement;
     this.#stopJob(live.launcher, { name, job }, how);
@@ -586,5 +660,8 @@ export class Placer {
 }
 
 function over({ runId, attempt }: ProxyHello, why: string): MosaicError {
-  return new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} has ended for this proxy: ${why}`);
+  return new MosaicError(
+    "failed_precondition",
+    `attempt ${attempt} of run ${runId} has ended for this proxy: ${why}`,
+  );
 }

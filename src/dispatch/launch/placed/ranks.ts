@@ -7,7 +7,10 @@ export interface Rank {
   rank: number;
   /** Its node; "" before it has begun. */
   node: string;
-  /** Its exit code, 128 + n for signal n; null while it runs, and if it was killed because another rank had failed. */
+  /**
+   * Its exit code, 128 + n for signal n; null while it runs, and if it was killed because another
+   * rank had failed.
+   */
   code: number | null;
   /** It failed first, which ended the others. */
   first: boolean;

@@ -1,6 +1,6 @@
 /**
- * Repeats rounds of work, one at a time: soon after something has happened, at longer and longer intervals otherwise.
- * Milliseconds of a monotonic clock.
+ * Repeats rounds of work, one at a time: soon after something has happened, at longer and longer
+ * intervals otherwise. Milliseconds of a monotonic clock.
  */
 export interface RoundsOptions {
   /** @returns whether something has changed or is about to: then the next round follows soon */

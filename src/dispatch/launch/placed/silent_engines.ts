@@ -1,7 +1,10 @@
 import type { Logger } from "../../../base/log.ts";
 import type { Launcher } from "../engine/launcher.ts";
 
-/** Engines that did not answer when they were last asked, and why: logged when it begins and when it ends. */
+/**
+ * Engines that did not answer when they were last asked, and why: logged when it begins and when it
+ * ends.
+ */
 export class SilentEngines {
   readonly #log: Logger;
   readonly #why = new Map<string, string>();

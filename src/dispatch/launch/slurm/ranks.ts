@@ -1,6 +1,6 @@
 /**
- * The worker of a run with several tasks: a shell that starts one rank per task with srun, on the nodes of the job, and
- * exits as the first failed rank. Only decides.
+ * The worker of a run with several tasks: a shell that starts one rank per task with srun, on the
+ * nodes of the job, and exits as the first failed rank. Only decides.
  */
 import type { RunFiles } from "../../../base/layout.ts";
 
@@ -11,10 +11,12 @@ export interface Tasks {
 
 /**
  * One rank, as a task of the step.
- * - Rank 0 is on the job's first node, like the proxy. It opens the journal itself, so that none of its output is buffered
- *   elsewhere when a process dies. The wrapper has made the journal read-only; the coordinator allows one more opening.
- * - The rank that links its record first has failed first. A rank that was told to end has not failed; it exits with 0,
- *   because otherwise srun would kill ranks that still use their grace period.
+ * - Rank 0 is on the job's first node, like the proxy. It opens the journal itself, so that none of
+ *   its output is buffered elsewhere when a process dies. The wrapper has made the journal
+ *   read-only; the coordinator allows one more opening.
+ * - The rank that links its record first has failed first. A rank that was told to end has not
+ *   failed; it exits with 0, because otherwise srun would kill ranks that still use their grace
+ *   period.
  */
 const RANK = `
 _mosaic_out=$1 _mosaic_err=$2 _mosaic_in=$3 _mosaic_log=$4 _mosaic_record=$5 _mosaic_port=$6 _mosaic_tasks=$7
@@ -44,8 +46,8 @@ exit $_mosaic_code
 `;
 
 /**
- * - srun leads a session of its own: a SIGTERM would make it kill the ranks at once. So the ranks are signalled with
- *   scancel.
+ * - srun leads a session of its own: a SIGTERM would make it kill the ranks at once. So the ranks
+ *   are signalled with scancel.
  * - --kill-on-bad-exit: the first failed rank ends the others.
  * - Its own output goes to standard error: the journal belongs to rank 0.
  */
@@ -89,7 +91,11 @@ export function rankedCommand(
 ): string[] {
   return [
     ...["/bin/sh", "-c", COORDINATOR, "mosaic-ranks", RANK, String(nodes), String(tasksPerNode)],
-    ...[files.stdout(attempt), files.stderr(attempt), controlled ? files.stdinFifo(attempt) : "/dev/null"],
+    ...[
+      files.stdout(attempt),
+      files.stderr(attempt),
+      controlled ? files.stdinFifo(attempt) : "/dev/null",
+    ],
     ...[files.logOf(attempt), files.rankRecord(attempt), ...command],
   ];
 }

@@ -30,7 +30,9 @@ export function sbatchOptions(plan: RunPlan, { name, comment, logFile, script }:
     // A job that Slurm requeues by itself would be an attempt that mosaic does not count.
     ...["--parsable", "--no-requeue", "--export=NONE", "--open-mode=append", "--chdir=/"],
     ...[`--nodes=${nodes}`, `--ntasks-per-node=${tasksPerNode}`],
-    ...Object.entries(named).flatMap(([option, value]) => value === undefined ? [] : [`--${option}=${value}`]),
+    ...Object.entries(named).flatMap(([option, value]) =>
+      value === undefined ? [] : [`--${option}=${value}`]
+    ),
     ...[`--job-name=${name}`, `--comment=${comment}`, `--output=${literal(logFile)}`],
     ...(extra ?? []),
     script,
@@ -43,11 +45,12 @@ function literal(path: string): string {
 }
 
 /**
- * Ends the worker of a killed proxy. The job is over then, and Slurm gives its node and GPUs to others; but with
- * proctrack/linuxproc Slurm does not find the worker, whose parent is gone. `$$` is the script's process, which becomes the
- * proxy, and its start time (the 20th field after the command's name) tells it from a later process of that number. The
- * worker's group is recognized in the same way (src/proxy/worker/wrapper.ts writes the file). SIGKILL, as Slurm uses for what
- * a script leaves behind.
+ * Ends the worker of a killed proxy. The job is over then, and Slurm gives its node and GPUs to
+ * others; but with proctrack/linuxproc Slurm does not find the worker, whose parent is gone. `$$`
+ * is the script's process, which becomes the proxy, and its start time (the 20th field after the
+ * command's name) tells it from a later process of that number. The worker's group is recognized in
+ * the same way (src/proxy/worker/wrapper.ts writes the file). SIGKILL, as Slurm uses for what a
+ * script leaves behind.
  */
 const GUARD = `
 _mosaic_ticks() { _mosaic_is=; read -r _mosaic_stat 2>/dev/null <"/proc/$1/stat" && _mosaic_field \${_mosaic_stat##*) }; }
@@ -70,8 +73,9 @@ _mosaic_guard() {
 `;
 
 /**
- * The script becomes the proxy (exec): a waiting shell would not pass Slurm's signals on. It contains no secret. Until the
- * proxy handles it, SIGUSR1 (the warning before the time limit) would end it, so the script ignores it.
+ * The script becomes the proxy (exec): a waiting shell would not pass Slurm's signals on. It
+ * contains no secret. Until the proxy handles it, SIGUSR1 (the warning before the time limit) would
+ * end it, so the script ignores it.
  * @param workerFile on the job's node
  */
 export function batchScript(
@@ -85,14 +89,23 @@ export function batchScript(
   // Read before the guard is there: the script may have ended when the guard first looks.
   const known = "_mosaic_ticks $$\n_mosaic_was=$_mosaic_is\n";
   const guard = `${GUARD}${known}_mosaic_guard ${quoted(workerFile)} </dev/null >/dev/null &\n`;
-  return `#!/bin/sh\ntrap '' USR1\n${made}${guard}${exports.join("")}exec ${argv.map(quoted).join(" ")}\n`;
+  return `#!/bin/sh\ntrap '' USR1\n${made}${guard}${exports.join("")}exec ${
+    argv.map(quoted).join(" ")
+  }\n`;
 }
 
-/** Only the job's user and Slurm's administrators can read the script, so it is as secret as the start file. */
+/**
+ * Only the job's user and Slurm's administrators can read the script, so it is as secret as the
+ * start file.
+ */
 function nodeScript({ directory, directories, files }: NodeFiles, logFile: string): string {
   const lines = ["umask 077", `mkdir -p ${directories.map(quoted).join(" ")} || exit 72`];
   for (const [path, text] of Object.entries(files)) {
-    lines.push(`cat >${quoted(path)} <<'${END}' || exit 72`, text.replaceAll("\r", "").replace(/\n$/, ""), END);
+    lines.push(
+      `cat >${quoted(path)} <<'${END}' || exit 72`,
+      text.replaceAll("\r", "").replace(/\n$/, ""),
+      END,
+    );
   }
   // Slurm opened this file; it would stay on the node.
   lines.push(`exec >>${quoted(`${directory}/logs/job.log`)} 2>&1`, `rm -f ${quoted(logFile)}`, "");

@@ -1,4 +1,6 @@
-/** Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/how-to/slurm.md). */
+/**
+ * Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/how-to/slurm.md).
+ */
 import type { RunPlan } from "../../../config/plan.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { RunFiles } from "../../../base/layout.ts";
@@ -7,19 +9,29 @@ import { parentOf } from "../../../os/files/files.ts";
 import { writeRecord } from "../../../os/files/untrusted_changes.ts";
 import type { JobRef, Launched, Launcher, Observation, Order } from "../engine/launcher.ts";
 import { batchScript, sbatchOptions } from "./sbatch.ts";
-import { endedLines, needsNodes, SACCT_FORMAT, sightingsOf, silentNodes, SQUEUE_FORMAT } from "./squeue.ts";
+import {
+  endedLines,
+  needsNodes,
+  SACCT_FORMAT,
+  sightingsOf,
+  silentNodes,
+  SQUEUE_FORMAT,
+} from "./squeue.ts";
 
 /** Slurm's own tools give up earlier if its controller is away. */
 const TOOL_MS = 30_000;
 /** How many days back an end is searched. */
 const ACCOUNTED_DAYS = 30;
-/** Variables of a proxy on a node: where its programs are, and where the runtime stores its cache. */
+/**
+ * Variables of a proxy on a node: where its programs are, and where the runtime stores its cache.
+ */
 const PROXY_VARIABLES = ["PATH", "HOME", "LANG", "DENO_DIR", "MOSAIC_CACHE_DIR", "LD_LIBRARY_PATH"];
 const TOOL_VARIABLES = ["PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "LD_LIBRARY_PATH"];
 
 /**
- * Messages of sbatch for a request that it would reject again. After any other (no controller, no munge, a full queue, a
- * limit on jobs, an unknown text) the run waits, because a Slurm that does not answer must fail no run.
+ * Messages of sbatch for a request that it would reject again. After any other (no controller, no
+ * munge, a full queue, a limit on jobs, an unknown text) the run waits, because a Slurm that does
+ * not answer must fail no run.
  */
 const REJECTIONS =
   /invalid (?:partition|account|qos|generic resource|job array|feature|time|constraint|node|dependency|gres|trackable|licen[cs]e|reservation|numeric value|argument|hostlist|count specification|memory specification|directive)|requested (?:node configuration|time limit|partition configuration)|(?:node|cpu) count specification invalid|memory specification can ?not be satisfied|more processors requested than permitted|unrecognized option|unable to (?:open file|read script)|user's group not permitted|access\/permission denied|batch script (?:is empty|contains)|invalid --/i;
@@ -44,7 +56,9 @@ export class Slurm implements Launcher {
   /** @param env the daemon's environment */
   constructor(env: Readonly<Record<string, string>>) {
     const some = (names: readonly string[]) =>
-      Object.fromEntries(names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]));
+      Object.fromEntries(
+        names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]),
+      );
     this.#proxyEnv = some(PROXY_VARIABLES);
     this.#toolEnv = { ...some(TOOL_VARIABLES), LC_ALL: "C", SLURM_TIME_FORMAT: "%s" };
   }
@@ -55,8 +69,12 @@ export class Slurm implements Launcher {
       return "metadata.slurm.node_dir is for runs with one rank: ranks on several nodes need a shared disk";
     }
     const elsewhere = "metadata.launcher is slurm: the run is not on the daemon's host";
-    if (worker.external) return `${elsewhere}, and metadata.worker.external says that somebody else starts its proxy`;
-    if (sandbox.kind !== "none") return `${elsewhere}, and metadata.sandbox works on that host only`;
+    if (worker.external) {
+      return `${elsewhere}, and metadata.worker.external says that somebody else starts its proxy`;
+    }
+    if (sandbox.kind !== "none") {
+      return `${elsewhere}, and metadata.sandbox works on that host only`;
+    }
     if (slurm.fields.warn_seconds !== undefined && !worker.supportsPause) {
       return "metadata.slurm.warn_seconds is a control message on the worker's standard input, which only a worker with " +
         "metadata.worker.supports_pause: true reads";
@@ -77,14 +95,23 @@ export class Slurm implements Launcher {
     const logFile = node === undefined ? files.jobLog : `${parentOf(node.directory)}/${name}.log`;
     const there = node === undefined ? files : new RunFiles(node.directory, files.workerId);
     const placed = node && { made: node, logFile };
-    writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }, there.workerFile(attempt), placed));
-    const answer = await this.#tool("sbatch", sbatchOptions(plan, { name, comment, logFile, script }));
+    writeRecord(
+      script,
+      batchScript(argv, { ...this.#proxyEnv, ...env }, there.workerFile(attempt), placed),
+    );
+    const answer = await this.#tool(
+      "sbatch",
+      sbatchOptions(plan, { name, comment, logFile, script }),
+    );
     // In a federation: JOB;CLUSTER.
     const id = /^(\d+)(?:;.*)?$/m.exec(answer.out)?.[1];
     if (answer.code === 0 && id !== undefined) return { t: "placed", job: id };
     const why = plainText(answer);
     if (REJECTIONS.test(why)) return { t: "rejected", why };
-    return { t: answer.code < 0 || answer.code === KILLED || SILENCE.test(why) ? "no_answer" : "not_taken", why };
+    return {
+      t: answer.code < 0 || answer.code === KILLED || SILENCE.test(why) ? "no_answer" : "not_taken",
+      why,
+    };
   }
 
   observe(): Promise<Observation> {
@@ -110,7 +137,13 @@ export class Slurm implements Launcher {
   /** Without an accounting database sacct fails. */
   async remembered(name: string): Promise<Observation> {
     const answer = await this.#tool("sacct", [
-      ...["--noheader", "--parsable2", "--allocations", "--duplicates", `--starttime=now-${ACCOUNTED_DAYS}days`],
+      ...[
+        "--noheader",
+        "--parsable2",
+        "--allocations",
+        "--duplicates",
+        `--starttime=now-${ACCOUNTED_DAYS}days`,
+      ],
       ...[`--name=${name}`, `--format=${SACCT_FORMAT}`],
     ]);
     if (answer.code !== 0) return { t: "no_answer", why: plainText(answer) };
@@ -131,7 +164,9 @@ export class Slurm implements Launcher {
     if (how === "now") await this.#tool("scancel", ["--signal=KILL", "--full", ...which]);
     const answer = await this.#tool("scancel", which);
     // There is no such job (any more).
-    if (answer.code !== 0 && !/invalid job id/i.test(answer.error)) throw new Error(plainText(answer));
+    if (answer.code !== 0 && !/invalid job id/i.test(answer.error)) {
+      throw new Error(plainText(answer));
+    }
   }
 
   close(): void {
@@ -159,6 +194,8 @@ export class Slurm implements Launcher {
 
 /** A tool's error messages, without its name at the start of each line. */
 function plainText({ error, code }: Answer): string {
-  const text = error.replaceAll(/^(?:\w+: )+(?:error: )?/gm, "").split("\n").filter((line) => line !== "").join("; ");
+  const text = error.replaceAll(/^(?:\w+: )+(?:error: )?/gm, "").split("\n").filter((line) =>
+    line !== ""
+  ).join("; ");
   return text === "" ? `exit ${code}` : text.slice(0, 300);
 }

@@ -2,8 +2,8 @@
 import type { EndKind, Sighting } from "../engine/launcher.ts";
 
 /**
- * Id, name, state, submit time, (expected) start, nodes, reason; times by SLURM_TIME_FORMAT=%s. The reason may contain the
- * separator.
+ * Id, name, state, submit time, (expected) start, nodes, reason; times by SLURM_TIME_FORMAT=%s. The
+ * reason may contain the separator.
  */
 export const SQUEUE_FORMAT = "%i|%j|%T|%V|%S|%N|%r";
 
@@ -34,24 +34,36 @@ const RUNNING = [
 /** Its processes are stopped by a signal. */
 const SUSPENDED = ["SUSPENDED", "STOPPED"];
 
-/** @param silent nodes that do not answer Slurm: processes there may still run, whatever Slurm says of the job */
+/**
+ * @param silent nodes that do not answer Slurm: processes there may still run, whatever Slurm says
+ * of the job
+ */
 export function sightingsOf(output: string, silent: ReadonlySet<string> = new Set()): Sighting[] {
   return output.split("\n").filter((line) => line !== "").map((line) => sightingOf(line, silent));
 }
 
-/** Lines of sacct that report an end: a job that ran when its controller was lost is listed as running for ever. */
+/**
+ * Lines of sacct that report an end: a job that ran when its controller was lost is listed as
+ * running for ever.
+ */
 export function endedLines(output: string): string {
   return output.split("\n").flatMap((line) => {
     const [job, name, state = "", submitted, start, nodes = "", ...reason] = line.split("|");
     // "CANCELLED by 1000"
     const word = state.split(" ")[0]!;
     if (ENDS[word] === undefined) return [];
-    return [[job, name, word, submitted, start, nodes === "None assigned" ? "" : nodes, ...reason].join("|")];
+    return [
+      [job, name, word, submitted, start, nodes === "None assigned" ? "" : nodes, ...reason].join(
+        "|",
+      ),
+    ];
   }).join("\n");
 }
 
 function sightingOf(line: string, silent: ReadonlySet<string>): Sighting {
-  const [job = "", name = "", state = "", submitted, start, nodeList = "", ...reason] = line.split("|");
+  const [job = "", name = "", state = "", submitted, start, nodeList = "", ...reason] = line.split(
+    "|",
+  );
   const nodes = expandNodes(nodeList);
   return { job, name, submittedAt: milliseconds(submitted) ?? 0, nodes, state: stateOf() };
 
@@ -95,7 +107,9 @@ export function silentNodes(output: string): Set<string> {
 /** Expands "n1,gpu[01-03,7]" to node names. */
 function expandNodes(list: string): string[] {
   const nodes: string[] = [];
-  for (const [, prefix, ranges, suffix] of list.matchAll(/([^,[\]]+)(?:\[([^\]]*)\]([^,[\]]*))?/g)) {
+  for (
+    const [, prefix, ranges, suffix] of list.matchAll(/([^,[\]]+)(?:\[([^\]]*)\]([^,[\]]*))?/g)
+  ) {
     if (ranges === undefined) {
       nodes.push(prefix!);
       continue;

@@ -1,4 +1,7 @@
-/** One chart: for each data set a mean line in its min/max band. uPlot draws; this file decides what. */
+/**
+ * One chart: for each data set a mean line in its min/max band. uPlot draws; this file decides
+ * what.
+ */
 import uPlot from "npm:uplot@1.6.32";
 import type { SeriesColumns } from "../../api/page_json.ts";
 import { around, Crowd, valueAt } from "./crowd.ts";
@@ -9,7 +12,15 @@ import { endsKept, h, iconButton, saveFile, setText } from "../parts/dom.ts";
 import { figure, plural, whole } from "../parts/format.ts";
 import { clock, duration } from "../../../base/text/format.ts";
 import { csv } from "../../../base/text/csv_text.ts";
-import { type ChartStyle, type DataSet, type Line, linesOf, metricOf, type XMode, xOf } from "./chart_lines.ts";
+import {
+  type ChartStyle,
+  type DataSet,
+  type Line,
+  linesOf,
+  metricOf,
+  type XMode,
+  xOf,
+} from "./chart_lines.ts";
 import { picked, piecesOf, pointsBetween, quantiles } from "./smoothing.ts";
 import { hideTip, showTip } from "./tip.ts";
 
@@ -108,7 +119,15 @@ export class Chart {
   #plot: uPlot | undefined;
   #drawnAs = "";
   #style: ChartStyle = {
-    ...{ x: "index", smoothing: 0, log: false, logX: false, band: "sd", overwritten: true, hidden: [] },
+    ...{
+      x: "index",
+      smoothing: 0,
+      log: false,
+      logX: false,
+      band: "sd",
+      overwritten: true,
+      hidden: [],
+    },
   };
   #holder = h("div", {
     class: "plot",
@@ -155,7 +174,13 @@ export class Chart {
     this.element = h(
       "section",
       { class: "chart", "aria-label": title },
-      h("header", {}, h("h2", { title, "aria-label": title }, endsKept(title)), this.#readout, this.#buttons()),
+      h(
+        "header",
+        {},
+        h("h2", { title, "aria-label": title }, endsKept(title)),
+        this.#readout,
+        this.#buttons(),
+      ),
       this.#holder,
       this.#nonFinite,
       this.#legend,
@@ -180,7 +205,10 @@ export class Chart {
     this.#resize.observe(this.#holder);
   }
 
-  /** Made at once, not when the chart comes into view: Tab would skip buttons that appear before the focused element. */
+  /**
+   * Made at once, not when the chart comes into view: Tab would skip buttons that appear before the
+   * focused element.
+   */
   #buttons(): HTMLElement {
     const { title } = this;
     const larger = iconButton("larger", `Larger chart of ${title}`, () => {
@@ -213,7 +241,11 @@ export class Chart {
           does();
         },
       }, text);
-    this.#asTable = item("Table", `Table of ${title}`, () => this.#showFigures(this.#figures.hidden === true));
+    this.#asTable = item(
+      "Table",
+      `Table of ${title}`,
+      () => this.#showFigures(this.#figures.hidden === true),
+    );
     this.#asTable.setAttribute("aria-pressed", String(!this.#figures.hidden));
     this.#pin = item("Keep on top", `Keep ${title} on top`, () => this.events.onpin());
     this.pinned(this.#pinned);
@@ -223,7 +255,11 @@ export class Chart {
       item("Zoom into the last half", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
       this.#asTable,
       this.#pin,
-      item("Full screen", `Full screen of ${title}`, () => attempt(() => this.element.requestFullscreen())),
+      item(
+        "Full screen",
+        `Full screen of ${title}`,
+        () => attempt(() => this.element.requestFullscreen()),
+      ),
       item("Range of y …", `Range of y of ${title}`, () => this.#askRange()),
       this.#withoutOutliers = item("Without outliers", `${title} without outliers`, () => {
         this.own.trimmed = !this.own.trimmed;
@@ -255,7 +291,8 @@ export class Chart {
     if (text === undefined) return;
     const words = text.trim().split(/\s+/).filter((word) => word !== "");
     const [low = null, high = null] = words.map((word) => word === "-" ? null : Number(word));
-    const isWrong = words.length > 2 || [low, high].some((n) => n !== null && !Number.isFinite(n)) ||
+    const isWrong = words.length > 2 ||
+      [low, high].some((n) => n !== null && !Number.isFinite(n)) ||
       (low !== null && high !== null && low >= high);
     if (isWrong) return notice(`"${text}" is no range: two numbers, the lower one first`, "error");
     this.own.y = [low, high];
@@ -275,9 +312,14 @@ export class Chart {
     if (this.own.trimmed) {
       const x = u.scales.x!;
       const inside = this.#lines.flatMap(({ table }) =>
-        (table[4] as (number | null)[]).filter((v, i) => v !== null && table[0][i]! >= x.min! && table[0][i]! <= x.max!)
+        (table[4] as (number | null)[]).filter((v, i) =>
+          v !== null && table[0][i]! >= x.min! && table[0][i]! <= x.max!
+        )
       );
-      [from, to] = quantiles(inside as number[], [OUTLIERS, 1 - OUTLIERS]) as [number | null, number | null];
+      [from, to] = quantiles(inside as number[], [OUTLIERS, 1 - OUTLIERS]) as [
+        number | null,
+        number | null,
+      ];
     }
     const found = from === null || to === null
       ? this.#crowd?.range() ?? (log ? [0.1, 1] : [0, 1])
@@ -287,7 +329,10 @@ export class Chart {
       ? uPlot.rangeLog(from, to, 10, false)
       : uPlot.rangeNum(from, to, 0.1, true);
     const [least, most] = this.own.y;
-    const chosen: uPlot.Range.MinMax = [log && (least ?? 1) <= 0 ? found[0] : least ?? found[0], most ?? found[1]];
+    const chosen: uPlot.Range.MinMax = [
+      log && (least ?? 1) <= 0 ? found[0] : least ?? found[0],
+      most ?? found[1],
+    ];
     const shown = chosen[0]! < chosen[1]! ? chosen : found;
     this.#holder.dataset.top = String(shown[1]);
     return shown;
@@ -315,11 +360,17 @@ export class Chart {
   show(all: DataSet[], chosen: ChartStyle): void {
     if (this.range === undefined) this.#whole = all;
     this.element.removeAttribute("aria-busy");
-    const style = this.ownAxis && chosen.x === "index" ? { ...chosen, x: "relative" as const } : chosen;
+    const style = this.ownAxis && chosen.x === "index"
+      ? { ...chosen, x: "relative" as const }
+      : chosen;
     const within = this.#window?.x === style.x ? this.#window : undefined;
     const inside = within === undefined ? all : all.map((set) => {
-      const xs = set.columns.over ?? piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));
-      return { ...set, columns: picked(set.columns, (_, i) => xs[i]! >= within.from && xs[i]! <= within.to) };
+      const xs = set.columns.over ??
+        piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));
+      return {
+        ...set,
+        columns: picked(set.columns, (_, i) => xs[i]! >= within.from && xs[i]! <= within.to),
+      };
     }).filter((set) => set.columns.last_x.length > 0);
     // A bucket may span a position although none of its points is there.
     const sets = inside.length > 0 ? inside : all;
@@ -413,10 +464,13 @@ export class Chart {
     }
     const { x = [], rows, of } = this.#places();
     const cell = (line: number, i: number) => {
-      const at = (n: number) => this.#plot!.data[line * PER_LINE + n]?.[i] as number | null | undefined;
+      const at = (n: number) =>
+        this.#plot!.data[line * PER_LINE + n]?.[i] as number | null | undefined;
       const value = at(3) ?? at(4) ?? null;
       if (value === null) return "";
-      const range = (at(1) ?? null) === null || at(1) === at(2) ? "" : ` (${figure(at(1))} to ${figure(at(2))})`;
+      const range = (at(1) ?? null) === null || at(1) === at(2)
+        ? ""
+        : ` (${figure(at(1))} to ${figure(at(2))})`;
       return figure(value) + range + ((at(5) ?? null) === null ? "" : `, ${plural(at(5)!, "run")}`);
     };
     fill(
@@ -441,7 +495,10 @@ export class Chart {
     return {
       x,
       of,
-      rows: Array.from({ length: most }, (_, i) => most < 2 ? i : Math.round(i * (of - 1) / (most - 1))),
+      rows: Array.from(
+        { length: most },
+        (_, i) => most < 2 ? i : Math.round(i * (of - 1) / (most - 1)),
+      ),
     };
   }
 
@@ -479,20 +536,39 @@ export class Chart {
         series.push(
           { ...none, label: `${label} min` },
           { ...none, label: `${label} max` },
-          { ...none, label: `${label} raw`, stroke: faint(color, 0.35), width: 1, show: raw === true },
+          {
+            ...none,
+            label: `${label} raw`,
+            stroke: faint(color, 0.35),
+            width: 1,
+            show: raw === true,
+          },
           {
             label,
             stroke: color,
             width: faded ? 1.25 : 1.75,
             ...(faded ? { dash: [5, 4] } : {}),
-            points: { show: false, size: 4, fill: color, filter: (u, i) => isolatedValues(u.data[i]!) },
+            points: {
+              show: false,
+              size: 4,
+              fill: color,
+              filter: (u, i) => isolatedValues(u.data[i]!),
+            },
           },
           { label: `${label} runs`, show: false },
         );
         if (faded) return;
-        bands.push({ series: [i * PER_LINE + 2, i * PER_LINE + 1], fill: faint(color, runs > 1 ? 0.24 : 0.14) });
+        bands.push({
+          series: [i * PER_LINE + 2, i * PER_LINE + 1],
+          fill: faint(color, runs > 1 ? 0.24 : 0.14),
+        });
       });}
-    const axis: uPlot.Axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
+    const axis: uPlot.Axis = {
+      stroke: ink,
+      font,
+      grid: { stroke: line, width: 1 },
+      ticks: { show: false },
+    };
     return {
       ...this.#size(),
       scales: {
@@ -505,9 +581,14 @@ export class Chart {
         {
           ...axis,
           size: 26,
-          ...(metricOf(x) !== undefined ? { values: (_, v) => v.map((n) => n === null ? "" : compact(n)) } : {}),
+          ...(metricOf(x) !== undefined
+            ? { values: (_, v) => v.map((n) => n === null ? "" : compact(n)) }
+            : {}),
           ...(x === "index"
-            ? { values: (_, v) => v.map((n) => n === null ? "" : Number.isInteger(n) ? compact(n) : "") }
+            ? {
+              values: (_, v) =>
+                v.map((n) => n === null ? "" : Number.isInteger(n) ? compact(n) : ""),
+            }
             : {}),
           ...(x === "relative" ? { values: (_, v) => v.map((n) => duration(n * 1000)) } : {}),
         },
@@ -516,7 +597,8 @@ export class Chart {
       legend: { show: false },
       cursor: {
         drag: { x: true, y: false, setScale: false },
-        // An element of each series, five for each line, that moves with the pointer; of many lines the nearest is marked.
+        // An element of each series, five for each line, that moves with the pointer; of many lines
+        // the nearest is marked.
         points: this.#lines.length > LEGEND_FOLLOWS ? { show: false } : { size: 6 },
         // Other charts over the same axis show the same cursor; a zoom affects one chart only.
         sync: {
@@ -545,13 +627,18 @@ export class Chart {
     const [only] = this.#lines;
     const isOnly = this.#lines.length === 1;
     const found = this.#lines.map((line) => ({ line, at: nearest(line, x) }));
-    this.#readout.textContent = `${isOnly ? `${textAt(only!, found[0]!.at, true)}  ` : ""}at ${this.#place(x)}`;
+    this.#readout.textContent = `${isOnly ? `${textAt(only!, found[0]!.at, true)}  ` : ""}at ${
+      this.#place(x)
+    }`;
     if (isOnly) return;
     const here = u.over.matches(":hover") || document.activeElement === this.#holder;
-    // The box at the pointer tells the values of many lines: a long legend in each chart would take the frame's time.
+    // The box at the pointer tells the values of many lines: a long legend in each chart would take
+    // the frame's time.
     const follows = this.#lines.length <= LEGEND_FOLLOWS;
     const values = new Map(
-      !follows ? [] : found.map(({ line, at }) => [line, at === undefined ? null : line.table[4]![at] ?? null]),
+      !follows
+        ? []
+        : found.map(({ line, at }) => [line, at === undefined ? null : line.table[4]![at] ?? null]),
     );
     if (follows) {
       this.#legend.querySelectorAll<HTMLElement>("[data-line]").forEach((entry) => {
@@ -621,8 +708,13 @@ export class Chart {
     this.#readout.textContent = "";
     this.#nonFinite.textContent = "";
     const most = this.#sets.reduce((n, { columns }) => Math.max(n, columns.last_x.length), 0);
-    this.#holder.setAttribute("aria-label", `${this.title}: ${runs}, last ${figure(low)} to ${figure(high)}`);
-    this.#holder.dataset.points = String(this.#sets.reduce((n, { columns }) => n + columns.last_x.length, 0));
+    this.#holder.setAttribute(
+      "aria-label",
+      `${this.title}: ${runs}, last ${figure(low)} to ${figure(high)}`,
+    );
+    this.#holder.dataset.points = String(
+      this.#sets.reduce((n, { columns }) => n + columns.last_x.length, 0),
+    );
     this.#holder.dataset.view = crowd.view.join();
     this.#legend.dataset.labels = "";
     this.#crowdText = `${runs}, ${plural(most, "place")} each at most${
@@ -635,13 +727,16 @@ export class Chart {
   #describe() {
     if (this.#crowd !== undefined) return this.#describeCrowd(this.#crowd);
     const current = this.#lines.filter(({ faded }) => !faded);
-    const parts = current.map(({ label, last }) => current.length === 1 ? figure(last) : `${label} ${figure(last)}`);
+    const parts = current.map(({ label, last }) =>
+      current.length === 1 ? figure(last) : `${label} ${figure(last)}`
+    );
     // The text for the cursor's position stays while new points arrive.
     const pointing = (this.#plot?.cursor.idx ?? null) !== null;
     if (!pointing) {
       this.#readout.textContent = current.length === 1 ? parts[0]! : "";
     }
-    const shown = (columns: SeriesColumns, i: number) => this.#style.overwritten || !columns.overwritten[i];
+    const shown = (columns: SeriesColumns, i: number) =>
+      this.#style.overwritten || !columns.overwritten[i];
     const points = this.#sets.reduce(
       (n, { columns }) => n + columns.count.reduce((a, b, i) => shown(columns, i) ? a + b : a, 0),
       0,
@@ -649,13 +744,18 @@ export class Chart {
     // A bucket counts only its finite points.
     const reached = this.#sets.reduce(
       (n, { columns }) =>
-        n + columns.last_x.reduce((sum, x, i) => shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum, 0),
+        n +
+        columns.last_x.reduce(
+          (sum, x, i) => shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum,
+          0,
+        ),
       0,
     );
     const damaged = this.#sets.reduce(
       (n, { columns }) =>
         n + columns.last_x.reduce(
-          (sum, x, i) => columns.damaged[i] && shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum,
+          (sum, x, i) =>
+            columns.damaged[i] && shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum,
           0,
         ),
       0,
@@ -675,14 +775,20 @@ export class Chart {
     this.#holder.dataset.points = String(points);
     const legend = this.#all.length > 1 || (this.#all[0]?.runs ?? 0) > 1 ? this.#all : [];
     const shownNow = new Set(this.#lines);
-    const labels = legend.map((l) => `${l.label} ${l.color} ${l.runs} ${shownNow.has(l)}`).join("\n");
+    const labels = legend.map((l) => `${l.label} ${l.color} ${l.runs} ${shownNow.has(l)}`).join(
+      "\n",
+    );
     const values = () => {
       if (pointing) return;
-      this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, lastText(this.#all[l])));
+      this.#legend.querySelectorAll(".value").forEach((place, l) =>
+        setText(place, lastText(this.#all[l]))
+      );
     };
     if (this.#legend.dataset.labels === labels) return values();
     this.#legend.dataset.labels = labels;
-    this.#legend.replaceChildren(...legend.map((line, l) => this.#legendEntry(line, l, shownNow.has(line))));
+    this.#legend.replaceChildren(
+      ...legend.map((line, l) => this.#legendEntry(line, l, shownNow.has(line))),
+    );
     values();
   }
 
@@ -701,7 +807,11 @@ export class Chart {
           const alone = shiftKey || detail === 2;
           const isAlone = shown && others.every((one) => hidden.includes(one));
           this.events.onhide(
-            alone ? (isAlone ? [] : others) : shown ? [...hidden, label] : hidden.filter((one) => one !== label),
+            alone
+              ? (isAlone ? [] : others)
+              : shown
+              ? [...hidden, label]
+              : hidden.filter((one) => one !== label),
           );
         },
         onmouseenter: () => {
@@ -731,8 +841,11 @@ export class Chart {
     const beside = this.#sets.some(({ columns }) =>
       columns.over !== undefined || columns.attempt.some((a) => a !== null)
     );
-    if (range !== undefined) this.#zoomTo(range, beside ? { x: this.#style.x, from, to } : undefined);
-    else notice(`${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`);
+    if (range !== undefined) {
+      this.#zoomTo(range, beside ? { x: this.#style.x, from, to } : undefined);
+    } else {notice(
+        `${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`,
+      );}
   }
 
   /** Reports the point of a run's curve that is nearest to a click. */
@@ -744,13 +857,19 @@ export class Chart {
     let i = 0;
     for (let n = 1; n < xs.length; n++) if (Math.abs(xs[n]! - x) < Math.abs(xs[i]! - x)) i = n;
     const { last_x, step, at } = set.columns;
-    const detail: CurvePoint = { unit: this.unit, x: last_x[i]!, step: step[i] ?? null, at: at[i]! };
+    const detail: CurvePoint = {
+      unit: this.unit,
+      x: last_x[i]!,
+      step: step[i] ?? null,
+      at: at[i]!,
+    };
     this.element.dispatchEvent(new CustomEvent("mosaic-pick", { bubbles: true, detail }));
   }
 
   /** Converts positions on the x axis to the series' own numbering. */
   #indexRange(from: number, to: number): Range | undefined {
-    const plain = this.#style.x === "index" && this.#sets.every((s) => s.columns.step.every((n) => n === null));
+    const plain = this.#style.x === "index" &&
+      this.#sets.every((s) => s.columns.step.every((n) => n === null));
     if (plain) return [Math.max(0, Math.floor(from)), Math.ceil(to)];
     const ranges = this.#sets.flatMap((set) =>
       piecesOf(set.columns).flatMap((columns) => {
@@ -759,7 +878,10 @@ export class Chart {
       })
     );
     if (ranges.length === 0) return undefined;
-    return [Math.min(...ranges.map(([first]) => first)), Math.max(...ranges.map(([, last]) => last))];
+    return [
+      Math.min(...ranges.map(([first]) => first)),
+      Math.max(...ranges.map(([, last]) => last)),
+    ];
   }
 
   #zoomIn() {
@@ -813,7 +935,8 @@ export class Chart {
         ]);
       });
     }
-    const names = "run,series,first_x,last_x,step,time,mean,min,max,count,attempt,overwritten".split(",");
+    const names = "run,series,first_x,last_x,step,time,mean,min,max,count,attempt,overwritten"
+      .split(",");
     saveFile(`${this.#fileName()}.csv`, new Blob([csv(names, rows)], { type: "text/csv" }));
   }
 
@@ -826,12 +949,17 @@ export class Chart {
       const { figureFile }: typeof import("./figure.ts") = await import(FIGURES);
       const blob = await figureFile(format, {
         ...{ title: this.title, xName: this.#xName, log, logX: isLogX(this.#style) },
-        xText: (v: number) => axis === "index" || metricOf(axis) !== undefined ? compact(v) : this.#figureOfX(v),
+        xText: (v: number) =>
+          axis === "index" || metricOf(axis) !== undefined ? compact(v) : this.#figureOfX(v),
         yText: compact,
         x: [x.min!, x.max!],
         y: [y.min!, y.max!],
         lines: this.#lines.map(({ label, color, faded, runs, table }) => ({
-          ...{ label: runs > 1 ? `${label} (${plural(runs, "run")})` : label, color, faded: faded === true },
+          ...{
+            label: runs > 1 ? `${label} (${plural(runs, "run")})` : label,
+            color,
+            faded: faded === true,
+          },
           banded: this.#crowd === undefined && faded !== true,
           table: table as (number | null)[][],
         })),
@@ -860,7 +988,8 @@ export class Chart {
 const isLogX = ({ logX, x }: ChartStyle): boolean => logX && x !== "wall";
 
 /** The value before smoothing, or of a group's curve. */
-const shownAt = ({ table }: Pick<Line, "table">, i: number) => table[3]?.[i] ?? table[4]?.[i] ?? null;
+const shownAt = ({ table }: Pick<Line, "table">, i: number) =>
+  table[3]?.[i] ?? table[4]?.[i] ?? null;
 
 /** A value, with its band and the number of runs. @param ranged whether the band is told */
 function textAt({ table, runs, smoothed }: Line, i: number | undefined, ranged: boolean): string {
@@ -868,7 +997,8 @@ function textAt({ table, runs, smoothed }: Line, i: number | undefined, ranged: 
   const at = (n: number) => table[n]?.[i] as number | null | undefined;
   const range = ranged && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
   const calmed = !smoothed ? "" : runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
-  return figure(shownAt({ table }, i)) + range + calmed + (runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
+  return figure(shownAt({ table }, i)) + range + calmed +
+    (runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
 }
 
 /** So short that the legend's place for it suffices. */

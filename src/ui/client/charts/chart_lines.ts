@@ -59,37 +59,55 @@ export interface Line {
   last: number | null;
   /** The runs of a group that reach the end of its curve. */
   lastRuns: number;
-  /** Columns: x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
+  /**
+   * Columns: x, lower and upper edge, the values before smoothing, the line itself, the number of
+   * runs at each x.
+   */
   table: uPlot.AlignedData;
 }
 /** Positions of a series on the x axis. */
 export function xOf(set: Pick<DataSet, "columns" | "startedAt">, mode: XMode): number[] {
   const { last_x, at, step, over } = set.columns;
   if (over !== undefined) return ascending(over);
-  // Metrics are drawn over the worker's steps, so that runs which log at other intervals can be compared.
+  // Metrics are drawn over the worker's steps, so that runs which log at other intervals can be
+  // compared.
   if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
   const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
   return ascending(at.map((t) => (t - from) / 1000));
 }
 
-/** A series with fewer points is not smoothed: an average would move its curve instead of calming it. */
+/**
+ * A series with fewer points is not smoothed: an average would move its curve instead of calming
+ * it.
+ */
 const SPARSE = 50;
 function smoothingOf({ count }: SeriesColumns, smoothing: number): number {
   return count.reduce((a, b) => a + b, 0) < SPARSE ? 0 : smoothing;
 }
 
 /** The middle of a line: smoothed, or with the extremes of its buckets where no band shows them. */
-function middleOf(columns: SeriesColumns, keep: (v: Column) => Column, smoothing: number, bare: boolean) {
+function middleOf(
+  columns: SeriesColumns,
+  keep: (v: Column) => Column,
+  smoothing: number,
+  bare: boolean,
+) {
   const mean = keep(numbers(columns.mean));
   const weight = smoothingOf(columns, smoothing);
   const y = weight > 0 ? smooth(mean, weight) : bare ? keep(withExtremes(columns)) : mean;
   return { mean, y, smoothed: weight > 0 };
 }
 
-/** One line per run, or per group; after them, the overwritten parts. @param muted colour of a lone run's overwritten part */
+/**
+ * One line per run, or per group; after them, the overwritten parts. @param muted colour of a lone
+ * run's overwritten part
+ */
 export function linesOf(all: readonly DataSet[], style: ChartStyle, muted: string): Line[] {
   const keep = style.log ? positive : (v: Column) => v;
-  const sets = all.map((set) => ({ ...set, columns: picked(set.columns, ({ overwritten }) => !overwritten) }))
+  const sets = all.map((set) => ({
+    ...set,
+    columns: picked(set.columns, ({ overwritten }) => !overwritten),
+  }))
     .filter((set) => set.columns.last_x.length > 0);
   const faded = !style.overwritten
     ? []
@@ -98,12 +116,22 @@ export function linesOf(all: readonly DataSet[], style: ChartStyle, muted: strin
         const { mean, y, smoothed } = middleOf(columns, keep, style.smoothing, false);
         const none = mean.map(() => null);
         return {
-          label: `${all.length === 1 ? "" : `${set.label}, `}attempt ${columns.attempt[0]}, overwritten`,
-          // With several runs the colour distinguishes runs; with one, it distinguishes the overwritten part.
+          label: `${all.length === 1 ? "" : `${set.label}, `}attempt ${
+            columns.attempt[0]
+          }, overwritten`,
+          // With several runs the colour distinguishes runs; with one, it distinguishes the
+          // overwritten part.
           color: all.length === 1 ? muted : set.color,
           ...{ runs: 1, lastRuns: 1, faded: true, smoothed },
           last: lastOf(columns),
-          table: [xOf({ ...set, columns }, style.x), none, none, mean, y, none] as uPlot.AlignedData,
+          table: [
+            xOf({ ...set, columns }, style.x),
+            none,
+            none,
+            mean,
+            y,
+            none,
+          ] as uPlot.AlignedData,
         };
       })
     );
@@ -132,7 +160,14 @@ export function linesOf(all: readonly DataSet[], style: ChartStyle, muted: strin
           smoothed: curves.some(({ smoothed }) => smoothed),
           last: end?.middle ?? null,
           lastRuns: end?.count ?? 0,
-          table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
+          table: [
+            x,
+            keep(low),
+            keep(high),
+            middle.map(() => null),
+            middle,
+            count,
+          ] as uPlot.AlignedData,
         };
       }
       const { x, mean, y, smoothed } = curves[0]!;
@@ -144,11 +179,20 @@ export function linesOf(all: readonly DataSet[], style: ChartStyle, muted: strin
         ...{ runs: 1, lastRuns: 1, smoothed },
         raw: smoothed && sets.length === 1,
         last: lastOf(columns),
-        table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), mean, y, none] as uPlot.AlignedData,
+        table: [
+          x,
+          keep(numbers(columns.min)),
+          keep(numbers(columns.max)),
+          mean,
+          y,
+          none,
+        ] as uPlot.AlignedData,
       };
     }),
     ...faded,
-  ].map((line) => style.logX && style.x !== "wall" ? { ...line, table: rightOfZero(line.table) } : line);
+  ].map((line) =>
+    style.logX && style.x !== "wall" ? { ...line, table: rightOfZero(line.table) } : line
+  );
 }
 
 /** A logarithmic x axis has no position for x ≤ 0. */

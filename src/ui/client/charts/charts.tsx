@@ -44,23 +44,38 @@ const MOST_KEPT = 40;
 const MANY = 6;
 
 const USUAL: ChartStyle = {
-  ...{ x: "index", smoothing: 0.6, log: false, logX: false, band: "sd", overwritten: true, hidden: [] },
+  ...{
+    x: "index",
+    smoothing: 0.6,
+    log: false,
+    logX: false,
+    band: "sd",
+    overwritten: true,
+    hidden: [],
+  },
 };
 
-/** A link shows what its sender saw; if the address has no settings of the charts, the person's last ones are used. */
+/**
+ * A link shows what its sender saw; if the address has no settings of the charts, the person's last
+ * ones are used.
+ */
 /** @param own what this view begins with instead of the person's last settings */
 function chosenView(own: Partial<ChartStyle>) {
   const query = new URLSearchParams(location.search);
   const given = IN_ADDRESS.some((name) => query.has(name));
   const style = given ? USUAL : { ...USUAL, ...stored("mosaic-charts", {}), ...own };
-  const { x = style.x, band = style.band, smoothing, log, overwritten, logx } = Object.fromEntries(query);
+  const { x = style.x, band = style.band, smoothing, log, overwritten, logx } = Object.fromEntries(
+    query,
+  );
   // `zoom=NAME:FIRST-LAST`, once per zoomed chart.
   const zooms = query.getAll("zoom").flatMap((zoom): [string, Range][] => {
     const [, name, first, last] = /^(.*):(\d+)-(\d+)$/s.exec(zoom) ?? [];
     return name === undefined ? [] : [[name, [Number(first), Number(last)]]];
   });
   // `y=NAME:LOW,HIGH`, either of them empty; `trim=NAME`.
-  const owns = new Map<string, Own>(query.getAll("trim").map((name) => [name, { y: [null, null], trimmed: true }]));
+  const owns = new Map<string, Own>(
+    query.getAll("trim").map((name) => [name, { y: [null, null], trimmed: true }]),
+  );
   for (const text of query.getAll("y")) {
     const [, name, low, high] = /^(.*):([^:,]*),([^:,]*)$/s.exec(text) ?? [];
     if (name === undefined) continue;
@@ -74,7 +89,9 @@ function chosenView(own: Partial<ChartStyle>) {
     pinned: given ? query.getAll("pin") : stored<string[]>("mosaic-pinned", []),
     folded: given ? query.getAll("fold") : stored<string[]>("mosaic-folded", []),
     style: {
-      x: ["index", "relative", "wall"].includes(x) || x.startsWith("metric:") ? x as XMode : "index",
+      x: ["index", "relative", "wall"].includes(x) || x.startsWith("metric:")
+        ? x as XMode
+        : "index",
       band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
       smoothing: Math.min(0.99, Math.max(0, Number(smoothing ?? style.smoothing) || 0)),
       log: log === undefined ? style.log : log === "1",
@@ -90,8 +107,14 @@ function toggled(list: readonly string[], one: string, on: boolean): string[] {
   return [...list.filter((o) => o !== one), ...(on ? [one] : [])];
 }
 
-/** Charts are read a little before they come into sight, also in a part of the page that scrolls by itself. */
-const NEARBY: IntersectionObserverInit & { scrollMargin: string } = { rootMargin: "200px", scrollMargin: "200px" };
+/**
+ * Charts are read a little before they come into sight, also in a part of the page that scrolls by
+ * itself.
+ */
+const NEARBY: IntersectionObserverInit & { scrollMargin: string } = {
+  rootMargin: "200px",
+  scrollMargin: "200px",
+};
 const PINNED = "Pinned";
 const COMPUTED = "Computed";
 /** The section of a metric: its name up to the first "/". */
@@ -100,7 +123,10 @@ const sectionOf = (name: string) => name.includes("/") ? name.slice(0, name.inde
 /** Reads series of runs and passes them to charts; Preact draws everything around those. */
 class ChartReader {
   readonly charts = new Map<string, Chart>();
-  /** Series with a single point are values, not lines: with the value of each run, or without values for many runs. */
+  /**
+   * Series with a single point are values, not lines: with the value of each run, or without values
+   * for many runs.
+   */
   single: [name: string, values: (number | null)[]][] = [];
   names: string[] = [];
   /** Charts that are computed of others, as texts. */
@@ -137,7 +163,9 @@ class ChartReader {
       const name = (target as HTMLElement).dataset.series ?? "";
       isIntersecting ? this.#inSight.add(name) : this.#inSight.delete(name);
     }
-    for (const [request, names] of this.#reading) if (!names.some((n) => this.#inSight.has(n))) request.abort();
+    for (const [request, names] of this.#reading) {
+      if (!names.some((n) => this.#inSight.has(n))) request.abort();
+    }
     this.#read();
   }, NEARBY);
 
@@ -213,7 +241,10 @@ class ChartReader {
   pin(name: string): void {
     const on = !this.pinned.includes(name);
     this.pinned = toggled(this.pinned, name, on);
-    localStorage.setItem("mosaic-pinned", JSON.stringify(toggled(stored("mosaic-pinned", []), name, on)));
+    localStorage.setItem(
+      "mosaic-pinned",
+      JSON.stringify(toggled(stored("mosaic-pinned", []), name, on)),
+    );
     this.charts.get(name)?.pinned(on);
     this.#toAddress();
     this.redraw();
@@ -222,7 +253,10 @@ class ChartReader {
   fold(section: string, folded: boolean): void {
     if (this.folded.includes(section) === folded) return;
     this.folded = toggled(this.folded, section, folded);
-    localStorage.setItem("mosaic-folded", JSON.stringify(toggled(stored("mosaic-folded", []), section, folded)));
+    localStorage.setItem(
+      "mosaic-folded",
+      JSON.stringify(toggled(stored("mosaic-folded", []), section, folded)),
+    );
     this.#toAddress();
   }
 
@@ -263,7 +297,9 @@ class ChartReader {
     const wanted = { ...crowdWanted(ids, [name], CLOSE_BUCKETS), rough: isCrowd(runs) };
     const [found] = await seriesOf(wanted, this.#gone.signal);
     // Another metric may have been chosen meanwhile.
-    if (metricOf(this.style.x) === name) this.#over = { name, of: new Map(ids.map((id, i) => [id, found![i]!])) };
+    if (metricOf(this.style.x) === name) {
+      this.#over = { name, of: new Map(ids.map((id, i) => [id, found![i]!])) };
+    }
   }
 
   expressionOf(name: string): ChartExpression | undefined {
@@ -272,7 +308,10 @@ class ChartReader {
 
   /** The charts that there can be: computed ones whose series are there, and all series. */
   get possible(): string[] {
-    return [...this.expressions.filter((one) => this.expressionOf(one) !== undefined), ...this.names];
+    return [
+      ...this.expressions.filter((one) => this.expressionOf(one) !== undefined),
+      ...this.names,
+    ];
   }
 
   /** @throws Error if it is none that can be drawn */
@@ -344,7 +383,9 @@ class ChartReader {
     ) as SeriesNames;
     const values = once.map(({ name, values }) => [name, values] as [string, (number | null)[]])
       .sort(([a], [b]) => natural(a, b));
-    if (this.known && JSON.stringify([names, values]) === JSON.stringify([this.names, this.single])) return;
+    if (
+      this.known && JSON.stringify([names, values]) === JSON.stringify([this.names, this.single])
+    ) return;
     const first = !this.known;
     this.known = true;
     this.names = names;
@@ -367,14 +408,17 @@ class ChartReader {
       );
       if (due.length === 0) break;
       const most = isCrowd(this.runs) ? 1 : NAMES_PER_REQUEST;
-      const whole = due.filter(([name, chart]) => !isClose(chart) && this.expressionOf(name) === undefined)
+      const whole = due.filter(([name, chart]) =>
+        !isClose(chart) && this.expressionOf(name) === undefined
+      )
         .slice(0, most);
       const names = (whole.length > 0 ? whole : due.slice(0, 1)).map(([name]) => name);
       const request = new AbortController();
       this.#reading.set(request, names);
       this.#fetch(names, AbortSignal.any([request.signal, this.#gone.signal])).catch((error) => {
         if (error instanceof Refused) notice(error.message);
-        // Otherwise left, zoomed again, or no connection, which the page already shows: the next tick tries again.
+        // Otherwise left, zoomed again, or no connection, which the page already shows: the next
+        // tick tries again.
         if (!request.signal.aborted) { for (const name of names) this.#fresh.add(name); }
       }).finally(() => {
         this.#reading.delete(request);
@@ -400,23 +444,32 @@ class ChartReader {
     const expression = this.expressionOf(names[0]!);
     const asked = expression?.names ?? names;
     const part = range === undefined ? {} : { from: range[0], to: range[1] };
-    const wanted = rough
-      ? crowdWanted(ids, asked, isClose(chart) ? CLOSE_BUCKETS : undefined)
-      : { runs: ids, names: asked, buckets: Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2))), rough };
+    const wanted = rough ? crowdWanted(ids, asked, isClose(chart) ? CLOSE_BUCKETS : undefined) : {
+      runs: ids,
+      names: asked,
+      buckets: Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2))),
+      rough,
+    };
     // Of a whole curve only what follows the buckets that are here.
     const before = (name: string) =>
       rough || range !== undefined || expression !== undefined ? undefined : this.#heldOf(name);
-    const have = asked.map((name) => ids.map((id) => haveOf(before(name)?.get(id), wanted.buckets)));
+    const have = asked.map((name) =>
+      ids.map((id) => haveOf(before(name)?.get(id), wanted.buckets))
+    );
     const answers = await seriesOf(
       { ...wanted, ...part, ...(have.flat().some((one) => one !== null) ? { have } : {}) },
       signal,
     );
     if (signal.aborted) return;
     for (const [n, name] of asked.entries()) {
-      answers[n] = answers[n]!.map((columns, r) => joined(before(name)?.get(ids[r]!), columns, have[n]![r]!));
+      answers[n] = answers[n]!.map((columns, r) =>
+        joined(before(name)?.get(ids[r]!), columns, have[n]![r]!)
+      );
     }
     if (expression !== undefined) {
-      const curves = ids.map((_, r) => computed(expression, answers.map((of) => of[r]!), names[0]!));
+      const curves = ids.map((_, r) =>
+        computed(expression, answers.map((of) => of[r]!), names[0]!)
+      );
       answers.splice(0, answers.length, curves);
     }
     const order = [...new Set(runs.flatMap((r) => r.group ?? []))].sort(groupOrder);
@@ -476,13 +529,18 @@ class ChartReader {
 /** Needs more buckets than others. */
 const isClose = ({ range, large }: Chart) => range !== undefined || large;
 
-/** The file of `mosaic report` with what these charts show. @param metrics the visible ones, if not all */
+/**
+ * The file of `mosaic report` with what these charts show. @param metrics the visible ones, if not
+ * all
+ */
 async function reportOf(
   runs: ChartRun[],
   { x, band, log, overwritten }: ChartStyle,
   metrics?: string[],
 ): Promise<Blob> {
-  const by = runs.some((r) => r.group !== undefined) ? new URLSearchParams(location.search).get("group") ?? "" : "";
+  const by = runs.some((r) => r.group !== undefined)
+    ? new URLSearchParams(location.search).get("group") ?? ""
+    : "";
   const response = await api.report.$post({
     json: {
       runs: runs.map((r) => r.run_id),
@@ -500,14 +558,24 @@ async function reportOf(
  * @param changes grows when the runs have new points
  * @param only one metric, over the seeds of each group: nothing else is shown
  */
-export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: number; only?: string }) {
+export function Charts(
+  { runs, changes, only }: { runs: ChartRun[]; changes: number; only?: string },
+) {
   const redraw = useRedraw();
   const made = useRef<ChartReader>(undefined);
-  const reader = made.current ??= new ChartReader(redraw, only === undefined ? {} : { band: "ci95" });
-  const [filter, setFilter] = useState(() => new URLSearchParams(location.search).get("metrics") ?? "");
+  const reader = made.current ??= new ChartReader(
+    redraw,
+    only === undefined ? {} : { band: "ci95" },
+  );
+  const [filter, setFilter] = useState(() =>
+    new URLSearchParams(location.search).get("metrics") ?? ""
+  );
   const [reporting, setReporting] = useState(false);
   reader.runs = runs;
-  useEffect(() => void reader.refresh(), [changes, runs.map((r) => `${r.run_id} ${r.group}`).join()]);
+  useEffect(() => void reader.refresh(), [
+    changes,
+    runs.map((r) => `${r.run_id} ${r.group}`).join(),
+  ]);
   useEffect(() => () => reader.destroy(), []);
 
   const words = filter.toLowerCase().split(/[\s,]+/).filter((w) => w !== "");
@@ -515,11 +583,14 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
   const names = only === undefined ? reader.names : reader.names.filter((name) => name === only);
   const single = only === undefined ? reader.single : [];
   const possible = only === undefined ? reader.possible : names;
-  const shown = words.length === 0 ? possible : possible.filter((n) => words.every((w) => n.toLowerCase().includes(w)));
+  const shown = words.length === 0
+    ? possible
+    : possible.filter((n) => words.every((w) => n.toLowerCase().includes(w)));
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
   const pinned = new Set(reader.pinned);
-  // A thousand cards at once would block the page: they are added some at a time, when the browser is idle.
+  // A thousand cards at once would block the page: they are added some at a time, when the browser
+  // is idle.
   const [cards, setCards] = useState(FIRST_CARDS);
   const all = [...shown.filter((n) => pinned.has(n)), ...shown];
   useEffect(() => {
@@ -546,7 +617,11 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
     runs.length === 1
       ? <Terms kind="single" of={of.map(([name, [v]]) => [name, figure(v)])} />
       : (
-        <ScrollTable label={label} kind="records" headings={["Name", ...runs.map((r) => [r.name, "num"] as const)]}>
+        <ScrollTable
+          label={label}
+          kind="records"
+          headings={["Name", ...runs.map((r) => [r.name, "num"] as const)]}
+        >
           {of.map(([name, v]) => (
             <tr key={name}>
               <th scope="row">{name}</th>
@@ -560,14 +635,17 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
       <div class="chart-tools">
         <label>
           X axis{" "}
-          <select value={style.x} onChange={(e) => reader.restyle({ x: e.currentTarget.value as XMode })}>
+          <select
+            value={style.x}
+            onChange={(e) => reader.restyle({ x: e.currentTarget.value as XMode })}
+          >
             <option value="index">Step or episode</option>
             <option value="relative">Time since start</option>
             <option value="wall">Time of day</option>
             <optgroup label="A metric">
-              {[...new Set([...names, ...[metricOf(style.x)].filter((n) => n !== undefined)])].map((name) => (
-                <option key={name} value={`metric:${name}`}>{name}</option>
-              ))}
+              {[...new Set([...names, ...[metricOf(style.x)].filter((n) => n !== undefined)])].map((
+                name,
+              ) => <option key={name} value={`metric:${name}`}>{name}</option>)}
             </optgroup>
           </select>
         </label>
@@ -586,8 +664,13 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
         {grouped && (
           <label>
             Band{" "}
-            <select value={style.band} onChange={(e) => reader.restyle({ band: e.currentTarget.value as Band })}>
-              {Object.entries(BANDS).map(([band, label]) => <option key={band} value={band}>{label}</option>)}
+            <select
+              value={style.band}
+              onChange={(e) => reader.restyle({ band: e.currentTarget.value as Band })}
+            >
+              {Object.entries(BANDS).map(([band, label]) => (
+                <option key={band} value={band}>{label}</option>
+              ))}
             </select>
           </label>
         )}
@@ -636,9 +719,13 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
               attempt(async () => {
                 const text = await ask({
                   title: "A computed chart",
-                  text: "Of two metrics a / b or a - b, or of one its highest or lowest value so far: max(a), min(a).",
+                  text:
+                    "Of two metrics a / b or a - b, or of one its highest or lowest value so far: max(a), min(a).",
                   confirm: "Draw it",
-                  field: { label: "Expression", value: names[0] === undefined ? "" : `max(${names[0]})` },
+                  field: {
+                    label: "Expression",
+                    value: names[0] === undefined ? "" : `max(${names[0]})`,
+                  },
                 });
                 if (text?.trim()) reader.compute(text.trim());
               })}

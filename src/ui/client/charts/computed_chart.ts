@@ -9,13 +9,19 @@ export interface ChartExpression {
 }
 
 /**
- * Names may hold the signs themselves (`train/loss`): a sign counts where names stand on both of its sides.
+ * Names may hold the signs themselves (`train/loss`): a sign counts where names stand on both of
+ * its sides.
  * @returns undefined if it is none
  */
-export function chartExpression(text: string, names: readonly string[]): ChartExpression | undefined {
+export function chartExpression(
+  text: string,
+  names: readonly string[],
+): ChartExpression | undefined {
   const known = new Set(names);
   const [, extreme, of] = /^\s*(max|min)\s*\((.+)\)\s*$/s.exec(text) ?? [];
-  if (of !== undefined && known.has(of.trim())) return { operator: extreme as "max", names: [of.trim()] };
+  if (of !== undefined && known.has(of.trim())) {
+    return { operator: extreme as "max", names: [of.trim()] };
+  }
   for (const { 0: sign, index } of text.matchAll(/[-/]/g)) {
     const both = [text.slice(0, index).trim(), text.slice(index + 1).trim()];
     if (both.every((name) => known.has(name))) return { operator: sign as "/", names: both };
@@ -24,8 +30,14 @@ export function chartExpression(text: string, names: readonly string[]): ChartEx
 }
 
 /** The curve of one run. @param of its curves, in the order of the expression's names */
-export function computed({ operator }: ChartExpression, [a, b]: readonly SeriesColumns[], name: string): SeriesColumns {
-  const values = operator === "max" || operator === "min" ? running(a!, operator) : together(a!, b!, operator);
+export function computed(
+  { operator }: ChartExpression,
+  [a, b]: readonly SeriesColumns[],
+  name: string,
+): SeriesColumns {
+  const values = operator === "max" || operator === "min"
+    ? running(a!, operator)
+    : together(a!, b!, operator);
   // What has no number is a hole, as in every curve.
   const shown = values.map((v) => v ?? "NaN");
   return { ...a!, name, mean: shown, min: shown, max: shown, last: shown };

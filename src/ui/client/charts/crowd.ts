@@ -1,5 +1,6 @@
 /**
- * Very many lines in one chart, drawn as paths of our own, because each series of uPlot costs a column over every other's x.
+ * Very many lines in one chart, drawn as paths of our own, because each series of uPlot costs a
+ * column over every other's x.
  */
 import uPlot from "npm:uplot@1.6.32";
 import { h } from "../parts/dom.ts";
@@ -57,7 +58,10 @@ export class Crowd {
   }
 
   /** Converts values to pixels of a box. */
-  #scales(u: uPlot, { left, top, width, height }: { left: number; top: number; width: number; height: number }) {
+  #scales(
+    u: uPlot,
+    { left, top, width, height }: { left: number; top: number; width: number; height: number },
+  ) {
     const to = this.log ? Math.log10 : (v: number) => v;
     const { x, y } = u.scales;
     const [low, high] = [to(y!.min!), to(y!.max!)];
@@ -85,7 +89,12 @@ export class Crowd {
   /** The line nearest to a point of the plot, in pixels of the page. */
   nearest(u: uPlot, left: number, top: number): number | undefined {
     const at = u.posToVal(left, "x");
-    const { py } = this.#scales(u, { left: 0, top: 0, width: u.over.clientWidth, height: u.over.clientHeight });
+    const { py } = this.#scales(u, {
+      left: 0,
+      top: 0,
+      width: u.over.clientWidth,
+      height: u.over.clientHeight,
+    });
     let found: number | undefined;
     let least = REACH;
     this.lines.forEach((line, i) => {
@@ -145,7 +154,10 @@ function trace(
   ctx.stroke();
 }
 
-/** The indices of the two points around a position: the last at or before it, and the next; undefined outside the line. */
+/**
+ * The indices of the two points around a position: the last at or before it, and the next;
+ * undefined outside the line.
+ */
 export function around(x: ArrayLike<number>, at: number): [low: number, high: number] | undefined {
   if (x.length === 0 || at < x[0]! || at > x[x.length - 1]!) return undefined;
   let [low, high] = [0, x.length - 1];

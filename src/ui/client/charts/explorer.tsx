@@ -18,7 +18,10 @@ function brief(value: unknown): string {
 type Row = Record<string, any>;
 const END = (r: Row) => r.terminated ? "terminated" : r.truncated ? "truncated" : "";
 const TIME = (r: Row) => clock(Number(BigInt(r.ts_ns || "0") / 1000000n));
-const COLUMNS: Record<"steps" | "episodes", [label: string, kind: string, text: (r: Row) => string][]> = {
+const COLUMNS: Record<
+  "steps" | "episodes",
+  [label: string, kind: string, text: (r: Row) => string][]
+> = {
   steps: [
     ["Episode", "num", (r) => whole(r.episode_index)],
     ["Step", "num", (r) => whole(r.step_index)],
@@ -73,7 +76,10 @@ export function Explorer({ runId, kind, head, inSight }: ExplorerProps) {
       const rows: Row[] = [];
       // An answer has fewer rows if they are large.
       for (let at = from; at < head && rows.length < PAGE; at = rows.at(-1)!.seq) {
-        const request = { param: { id, kind }, query: { since: String(at), limit: String(PAGE - rows.length) } };
+        const request = {
+          param: { id, kind },
+          query: { since: String(at), limit: String(PAGE - rows.length) },
+        };
         const more: Row[] = (await answer(runApi[":kind"].$get(request)))[kind] ?? [];
         if (more.length === 0) break;
         rows.push(...more);
@@ -90,7 +96,9 @@ export function Explorer({ runId, kind, head, inSight }: ExplorerProps) {
     setFollow(false);
     attempt(async () => {
       const { id } = param(runId).param;
-      const record: Row = await answer(runApi[":kind"][":seq{[0-9]+}"].$get({ param: { id, kind, seq: String(seq) } }));
+      const record: Row = await answer(
+        runApi[":kind"][":seq{[0-9]+}"].$get({ param: { id, kind, seq: String(seq) } }),
+      );
       // Pictures are for the view of frames; as digits they would hide everything else.
       for (const part of [record, record.metadata]) {
         if (part?.render_payload) part.render_payload = brief(part.render_payload);
@@ -104,7 +112,9 @@ export function Explorer({ runId, kind, head, inSight }: ExplorerProps) {
     next > last + 1 && (
       <tr key={`gap ${last}`} class="missing">
         <td colSpan={columns.length + 1}>
-          {`${whole(last + 1)} to ${whole(next - 1)} (${whole(next - last - 1)}) are missing or damaged: mosaic doctor`}
+          {`${whole(last + 1)} to ${whole(next - 1)} (${
+            whole(next - last - 1)
+          }) are missing or damaged: mosaic doctor`}
         </td>
       </tr>
     );
@@ -122,7 +132,12 @@ export function Explorer({ runId, kind, head, inSight }: ExplorerProps) {
         <button type="button" onClick={() => goTo(since + PAGE)}>Next</button>
         <button type="button" onClick={() => goTo(Infinity)}>Last</button>
         <label>
-          <input type="checkbox" checked={follow} onChange={(e) => setFollow(e.currentTarget.checked)} /> Follow
+          <input
+            type="checkbox"
+            checked={follow}
+            onChange={(e) => setFollow(e.currentTarget.checked)}
+          />{" "}
+          Follow
         </label>
         <span class="sub" role="status">
           {head === 0
@@ -130,7 +145,13 @@ export function Explorer({ runId, kind, head, inSight }: ExplorerProps) {
             : `${whole(since + 1)} to ${whole(Math.min(since + PAGE, head))} of ${whole(head)}`}
         </span>
         <span class="grow" />
-        <input type="number" min="1" placeholder="seq" aria-label="Go to sequence number" ref={jump} />
+        <input
+          type="number"
+          min="1"
+          placeholder="seq"
+          aria-label="Go to sequence number"
+          ref={jump}
+        />
         <button type="submit">Go to</button>
       </form>
       <div class="explorer-parts">

@@ -1,6 +1,7 @@
 /**
- * A chart as a file for a paper or a talk: title, axes, lines, bands and legend, at the width of a page, as SVG or as PNG of
- * 300 dots per inch. A script of its own, loaded when the first chart is saved. Always on white: it is printed.
+ * A chart as a file for a paper or a talk: title, axes, lines, bands and legend, at the width of a
+ * page, as SVG or as PNG of 300 dots per inch. A script of its own, loaded when the first chart is
+ * saved. Always on white: it is printed.
  */
 import { ticksOf } from "../../../base/time/ticks.ts";
 
@@ -45,7 +46,13 @@ const [INK, GRID] = ["#1a1e24", "#dfe3e8"];
 interface Pen {
   path(points: readonly Point[], color: string, width: number, dash?: number[]): void;
   area(points: readonly Point[], color: string, opacity: number): void;
-  text(text: string, at: Point, size: number, align: "start" | "middle" | "end", bold?: boolean): void;
+  text(
+    text: string,
+    at: Point,
+    size: number,
+    align: "start" | "middle" | "end",
+    bold?: boolean,
+  ): void;
   /** What `inside` draws is cut at this box. */
   clipped(x: number, y: number, width: number, height: number, inside: () => void): void;
 }
@@ -61,7 +68,10 @@ function onPaper(color: string): string {
 }
 
 export async function figureFile(format: "svg" | "png", given: Figure): Promise<Blob> {
-  const figure = { ...given, lines: given.lines.map((line) => ({ ...line, color: onPaper(line.color) })) };
+  const figure = {
+    ...given,
+    lines: given.lines.map((line) => ({ ...line, color: onPaper(line.color) })),
+  };
   const legend = legendOf(figure.lines);
   const height = TOP + PLOT_HEIGHT + AXIS + legend.rows * ROW + 8;
   if (format === "svg") {
@@ -83,7 +93,9 @@ export async function figureFile(format: "svg" | "png", given: Figure): Promise<
   ctx.fillRect(0, 0, WIDTH, height);
   draw(new CanvasPen(ctx), figure, legend);
   return await new Promise((resolve, reject) =>
-    canvas.toBlob((blob) => blob === null ? reject(new Error("the picture could not be made")) : resolve(blob))
+    canvas.toBlob((blob) =>
+      blob === null ? reject(new Error("the picture could not be made")) : resolve(blob)
+    )
   );
 }
 
@@ -106,8 +118,17 @@ function legendOf(lines: readonly FigureLine[]): Legend {
   return lines.length < 2 ? { rows: 0, entries: [] } : { rows: row + 1, entries };
 }
 
-function draw(pen: Pen, { title, xName, x, y, log, logX, xText, yText, lines }: Figure, legend: Legend): void {
-  const scale = (log: boolean, [from, to]: readonly [number, number], begin: number, end: number) => {
+function draw(
+  pen: Pen,
+  { title, xName, x, y, log, logX, xText, yText, lines }: Figure,
+  legend: Legend,
+): void {
+  const scale = (
+    log: boolean,
+    [from, to]: readonly [number, number],
+    begin: number,
+    end: number,
+  ) => {
     const place = log ? Math.log10 : (v: number) => v;
     const [a, b] = [place(from), place(to)];
     const decades = ticksOf(a, b, 5).filter(Number.isInteger).map((n) => 10 ** n);
@@ -132,18 +153,27 @@ function draw(pen: Pen, { title, xName, x, y, log, logX, xText, yText, lines }: 
   pen.clipped(LEFT, TOP, right - LEFT, PLOT_HEIGHT, () => {
     for (const { table, color, banded } of lines) if (banded) bands(pen, table, color);
     for (const { table, color, faded } of lines) {
-      for (const part of partsOf(table[0]!, table[4]!)) pen.path(part, color, faded ? 0.8 : 1.25, faded ? [4, 3] : []);
+      for (const part of partsOf(table[0]!, table[4]!)) {
+        pen.path(part, color, faded ? 0.8 : 1.25, faded ? [4, 3] : []);
+      }
     }
   });
   pen.path([[LEFT, TOP], [LEFT, bottom], [right, bottom]], INK, 0.75);
   for (const { line, at: [left, row] } of legend.entries) {
     const middle = bottom + AXIS + row * ROW + 4;
-    pen.path([[left, middle], [left + LEGEND_GAP - 4, middle]], line.color, 2, line.faded ? [4, 3] : []);
+    pen.path(
+      [[left, middle], [left + LEGEND_GAP - 4, middle]],
+      line.color,
+      2,
+      line.faded ? [4, 3] : [],
+    );
     pen.text(line.label, [left + LEGEND_GAP, middle + 3], 8.5, "start");
   }
 
   function bands(pen: Pen, table: FigureLine["table"], color: string): void {
-    const both = table[0]!.map((_, i) => table[1]![i] ?? null).map((v, i) => table[2]![i] === null ? null : v);
+    const both = table[0]!.map((_, i) => table[1]![i] ?? null).map((v, i) =>
+      table[2]![i] === null ? null : v
+    );
     const upper = partsOf(table[0]!, both.map((v, i) => v === null ? null : table[2]![i] ?? null));
     partsOf(table[0]!, both).forEach((lower, i) => {
       if (lower.length > 1) pen.area([...lower, ...upper[i]!.toReversed()], color, 0.18);
@@ -177,7 +207,8 @@ function escaped(text: string): string {
 }
 
 const two = (n: number) => String(Number(n.toFixed(2)));
-const listOf = (points: readonly Point[]) => points.map(([x, y]) => `${two(x)},${two(y)}`).join(" ");
+const listOf = (points: readonly Point[]) =>
+  points.map(([x, y]) => `${two(x)},${two(y)}`).join(" ");
 
 class SvgPen implements Pen {
   readonly parts: string[] = [];
@@ -192,14 +223,16 @@ class SvgPen implements Pen {
     );
   }
   area(points: readonly Point[], color: string, opacity: number): void {
-    this.parts.push(`<polygon points="${listOf(points)}" fill="${color}" fill-opacity="${opacity}"/>`);
+    this.parts.push(
+      `<polygon points="${listOf(points)}" fill="${color}" fill-opacity="${opacity}"/>`,
+    );
   }
   text(text: string, [x, y]: Point, size: number, align: string, bold = false): void {
     const weight = bold ? ' font-weight="600"' : "";
     this.parts.push(
-      `<text x="${two(x)}" y="${two(y)}" font-size="${size}" text-anchor="${align}" fill="${INK}"${weight}>${
-        escaped(text)
-      }</text>`,
+      `<text x="${two(x)}" y="${
+        two(y)
+      }" font-size="${size}" text-anchor="${align}" fill="${INK}"${weight}>${escaped(text)}</text>`,
     );
   }
   clipped(x: number, y: number, width: number, height: number, inside: () => void): void {
@@ -234,7 +267,13 @@ class CanvasPen implements Pen {
     this.ctx.fill();
     this.ctx.globalAlpha = 1;
   }
-  text(text: string, [x, y]: Point, size: number, align: "start" | "middle" | "end", bold = false): void {
+  text(
+    text: string,
+    [x, y]: Point,
+    size: number,
+    align: "start" | "middle" | "end",
+    bold = false,
+  ): void {
     this.ctx.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
     this.ctx.textAlign = align === "middle" ? "center" : align;
     this.ctx.fillStyle = INK;

@@ -9,8 +9,8 @@ export function numbers(values: readonly (number | string)[]): Column {
 }
 
 /**
- * Exponential moving average, corrected for the bias towards zero at the start. It starts again after a gap. @param weight
- * of the past, from 0 to below 1
+ * Exponential moving average, corrected for the bias towards zero at the start. It starts again
+ * after a gap. @param weight of the past, from 0 to below 1
  */
 export function smooth(values: Column, weight: number): Column {
   if (weight <= 0) return values;
@@ -28,8 +28,8 @@ export function smooth(values: Column, weight: number): Column {
 }
 
 /**
- * The means of buckets, but the highest and the lowest value where they occur, and the newest at the end: a curve that is
- * drawn from few buckets keeps what people look for.
+ * The means of buckets, but the highest and the lowest value where they occur, and the newest at
+ * the end: a curve that is drawn from few buckets keeps what people look for.
  */
 export function withExtremes({ mean, min, max, last }: SeriesColumns): Column {
   const values = numbers(mean);
@@ -52,8 +52,8 @@ export function positive(values: Column): Column {
 }
 
 /**
- * Points that were stored together may carry the same step: they are spread between the step before and that one. @param
- * steps ascending, or back after a restart
+ * Points that were stored together may carry the same step: they are spread between the step before
+ * and that one. @param steps ascending, or back after a restart
  */
 export function spread(steps: readonly number[]): number[] {
   const xs = [...steps];
@@ -71,20 +71,28 @@ export function spread(steps: readonly number[]): number[] {
 }
 
 /**
- * uPlot needs x ascending and unique; clocks may differ, and points of one millisecond have the same time. Values are moved
- * by the smallest difference that a double can represent at that size.
+ * uPlot needs x ascending and unique; clocks may differ, and points of one millisecond have the
+ * same time. Values are moved by the smallest difference that a double can represent at that size.
  */
 export function ascending(xs: readonly number[]): number[] {
   let last = -Infinity;
-  return xs.map((x) => last = x > last ? x : last + Math.max(1e-9, Math.abs(last) * Number.EPSILON));
+  return xs.map((x) =>
+    last = x > last ? x : last + Math.max(1e-9, Math.abs(last) * Number.EPSILON)
+  );
 }
 
 /**
- * The values of another series of the same run when the last point of each bucket was recorded: at its step, if both have
- * steps and there was one attempt; else at its time; interpolated linearly; undefined outside of the other's range.
+ * The values of another series of the same run when the last point of each bucket was recorded: at
+ * its step, if both have steps and there was one attempt; else at its time; interpolated linearly;
+ * undefined outside of the other's range.
  */
-export function valuesAt(columns: SeriesColumns, other: SeriesColumns | undefined): (number | undefined)[] {
-  const bySteps = [columns, other].every((c) => c?.step.every((s) => s !== null) && c.attempt.every((a) => a === null));
+export function valuesAt(
+  columns: SeriesColumns,
+  other: SeriesColumns | undefined,
+): (number | undefined)[] {
+  const bySteps = [columns, other].every((c) =>
+    c?.step.every((s) => s !== null) && c.attempt.every((a) => a === null)
+  );
   const keys = (c: SeriesColumns) => bySteps ? c.step as number[] : c.at;
   const known = other === undefined ? [] : numbers(other.last)
     .flatMap((value, i) => value === null ? [] : [{ key: keys(other)[i]!, value }])
@@ -100,8 +108,8 @@ export function valuesAt(columns: SeriesColumns, other: SeriesColumns | undefine
 }
 
 /**
- * A series over another one of the same run instead of over steps, in the order of the other's values. Buckets outside of
- * the other's range are left out.
+ * A series over another one of the same run instead of over steps, in the order of the other's
+ * values. Buckets outside of the other's range are left out.
  */
 export function overOther(
   columns: SeriesColumns,
@@ -112,10 +120,17 @@ export function overOther(
   }).sort((a, b) => a.over - b.over);
   const { name, ...rest } = columns;
   const ordered = Object.entries(rest).map(([k, v]) => [k, placed.map(({ i }) => v[i])]);
-  return { name, ...Object.fromEntries(ordered), over: placed.map(({ over }) => over) } as ReturnType<typeof overOther>;
+  return {
+    name,
+    ...Object.fromEntries(ordered),
+    over: placed.map(({ over }) => over),
+  } as ReturnType<typeof overOther>;
 }
 
-/** The newest value; null if there is none. @param columns in the order of recording or, with `over`, of its values */
+/**
+ * The newest value; null if there is none. @param columns in the order of recording or, with
+ * `over`, of its values
+ */
 export function lastOf({ last, at, over }: SeriesColumns & { over?: number[] }): number | null {
   const order = at.map((_, i) => i);
   if (over !== undefined) order.sort((a, b) => at[a]! - at[b]!);
@@ -145,7 +160,10 @@ export function picked(
   );
   if (kept.every((k) => k)) return columns;
   const of = <T>(values: readonly T[]) => values.filter((_, i) => kept[i]);
-  return { name, ...Object.fromEntries(Object.entries(rest).map(([k, v]) => [k, of<unknown>(v)])) } as SeriesColumns;
+  return {
+    name,
+    ...Object.fromEntries(Object.entries(rest).map(([k, v]) => [k, of<unknown>(v)])),
+  } as SeriesColumns;
 }
 
 /** Consecutive buckets of one attempt, all of them overwritten or none: in each, x ascends. */
@@ -153,12 +171,14 @@ export function piecesOf(columns: SeriesColumns): SeriesColumns[] {
   const { attempt, overwritten } = columns;
   if (attempt.every((a) => a === null)) return [columns];
   const key = (i: number) => `${attempt[i]} ${overwritten[i]}`;
-  return [...new Set(attempt.map((_, i) => key(i)))].map((its) => picked(columns, (_, i) => key(i) === its));
+  return [...new Set(attempt.map((_, i) => key(i)))].map((its) =>
+    picked(columns, (_, i) => key(i) === its)
+  );
 }
 
 /**
- * The numbers of the points between two positions on the x axis. A bucket of several points spans from the position of the
- * bucket recorded before it (anywhere, over another metric) to its own.
+ * The numbers of the points between two positions on the x axis. A bucket of several points spans
+ * from the position of the bucket recorded before it (anywhere, over another metric) to its own.
  * @param xs of each bucket's last point
  * @returns the first and the last, or undefined if nothing was recorded there
  */
@@ -185,14 +205,20 @@ export function pointsBetween(
 /** Values below which these shares of all are; null without values. */
 export function quantiles(values: readonly number[], shares: readonly number[]): (number | null)[] {
   const sorted = Float64Array.from(values).sort();
-  return shares.map((share) => sorted.length === 0 ? null : sorted[Math.round(share * (sorted.length - 1))]!);
+  return shares.map((share) =>
+    sorted.length === 0 ? null : sorted[Math.round(share * (sorted.length - 1))]!
+  );
 }
 
 /**
- * What the page asks for besides the buckets it has: from its last one on, in its width. null: everything, because the
- * curve's buckets are not all of one width, or are too many or too few by now.
+ * What the page asks for besides the buckets it has: from its last one on, in its width. null:
+ * everything, because the curve's buckets are not all of one width, or are too many or too few by
+ * now.
  */
-export function haveOf(columns: SeriesColumns | undefined, buckets: number): [from: number, width: number] | null {
+export function haveOf(
+  columns: SeriesColumns | undefined,
+  buckets: number,
+): [from: number, width: number] | null {
   const { first_x = [], last_x = [], damaged = [], attempt = [] } = columns ?? {};
   const n = first_x.length;
   if (n < 2 || n > 1.5 * buckets || first_x[0] !== 1) return null;

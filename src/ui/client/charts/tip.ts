@@ -30,13 +30,21 @@ export function showTip(title: string, rows: readonly TipRow[], left: number, to
     shown.map(({ color, label, text, near }) => {
       const mark = h("span", { class: "mark" });
       mark.style.color = color;
-      return h("div", { class: near ? "near" : "" }, mark, h("bdi", {}, label), h("span", { class: "value" }, text()));
+      return h(
+        "div",
+        { class: near ? "near" : "" },
+        mark,
+        h("bdi", {}, label),
+        h("span", { class: "value" }, text()),
+      );
     }),
     more(rows.length - first - shown.length, "below"),
   );
   if (!box.matches(":popover-open")) box.showPopover();
   const { offsetWidth: width, offsetHeight: height } = box;
-  box.style.left = `${left + AWAY + width > innerWidth ? Math.max(0, left - AWAY - width) : left + AWAY}px`;
+  box.style.left = `${
+    left + AWAY + width > innerWidth ? Math.max(0, left - AWAY - width) : left + AWAY
+  }px`;
   box.style.top = `${Math.max(0, Math.min(top + AWAY, innerHeight - height))}px`;
 }
 

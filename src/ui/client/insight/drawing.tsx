@@ -25,8 +25,19 @@ export function Drawing(
   }, []);
   const width = Math.max(least, Math.min(MOST, room));
   return (
-    <div class="drawing" ref={place} {...(width > room ? { tabIndex: 0, role: "region", "aria-label": label } : {})}>
-      <svg viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="img" aria-label={label} class={kind}>
+    <div
+      class="drawing"
+      ref={place}
+      {...(width > room ? { tabIndex: 0, role: "region", "aria-label": label } : {})}
+    >
+      <svg
+        viewBox={`0 0 ${width} ${height}`}
+        width={width}
+        height={height}
+        role="img"
+        aria-label={label}
+        class={kind}
+      >
         {of(width)}
       </svg>
     </div>

@@ -1,12 +1,21 @@
-/** Which parameters a result depends on, with what that rests on; computed here, a tree at a time. */
-import { type Importance, importanceSteps, importanceText, type Outcome } from "../../../runs/importance.ts";
+/**
+ * Which parameters a result depends on, with what that rests on; computed here, a tree at a time.
+ */
+import {
+  type Importance,
+  importanceSteps,
+  importanceText,
+  type Outcome,
+} from "../../../runs/importance.ts";
 import { useEffect, useState } from "../parts/preact.ts";
 
 /** Between two turns of the page. */
 const SLICE_MS = 12;
 
 /** @param note what the results are, if it is not plain */
-export function ImportanceOf({ outcomes, note = "" }: { outcomes: readonly Outcome[]; note?: string }) {
+export function ImportanceOf(
+  { outcomes, note = "" }: { outcomes: readonly Outcome[]; note?: string },
+) {
   const [found, setFound] = useState<Importance>();
   const key = JSON.stringify(outcomes);
   useEffect(() => {

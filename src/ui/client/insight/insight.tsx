@@ -1,6 +1,6 @@
 /**
- * Parameters against results of any runs: a scatter, parallel coordinates in which ranges choose runs, the best so far, and
- * which parameters matter; with the table behind it.
+ * Parameters against results of any runs: a scatter, parallel coordinates in which ranges choose
+ * runs, the best so far, and which parameters matter; with the table behind it.
  */
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { isSeed } from "../../../telemetry/series/groups.ts";
@@ -46,7 +46,10 @@ export interface InsightProps {
   groups: string[];
   /** What is shown first, as `metric.reward`. */
   result?: string;
-  /** Which results are better, if that is known: then the best so far and the importance are shown elsewhere. */
+  /**
+   * Which results are better, if that is known: then the best so far and the importance are shown
+   * elsewhere.
+   */
   goal?: "max" | "min";
   /** Another value when results have changed, which are then read again. */
   changes: number | string;
@@ -78,7 +81,9 @@ const label = (id: string) => {
 
 export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   const query = new URLSearchParams(location.search);
-  const values = runs.map((r) => new Map(r.parameters.map(({ name, value }) => [`param.${name}`, plainValue(value)])));
+  const values = runs.map((r) =>
+    new Map(r.parameters.map(({ name, value }) => [`param.${name}`, plainValue(value)]))
+  );
   const differing = [...new Set(values.flatMap((v) => [...v.keys()]))].sort(natural)
     .filter((id) => new Set(values.map((v) => v.get(id))).size > 1);
   const kinds = (Object.keys(KINDS) as Kind[]).filter((one) =>
@@ -94,7 +99,9 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   const [read, setRead] = useState<Record<string, Record<string, unknown>>>({});
   const chosenX = x || differing[0] || y;
   useEffect(() => void attempt(async () => setMetrics((await columnNames()).metrics)), []);
-  const ids = [...new Set([chosenX, y, shade])].filter((id) => id !== BY_RUN && !id.startsWith("param.")).join("\n");
+  const ids = [...new Set([chosenX, y, shade])].filter((id) =>
+    id !== BY_RUN && !id.startsWith("param.")
+  ).join("\n");
   useEffect(() => {
     let current = true;
     attempt(async () => {
@@ -124,7 +131,9 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   const own = colorsOfRuns(runs);
   const color = (i: number) => {
     if (shade === BY_RUN) {
-      return groups.length === 0 ? runs[i]!.color ?? own.get(runs[i]!.run_id)! : places.get(groups[i]!)!;
+      return groups.length === 0
+        ? runs[i]!.color ?? own.get(runs[i]!.run_id)!
+        : places.get(groups[i]!)!;
     }
     const value = of(shade, i);
     return value === undefined ? "var(--muted)" : shadeAt(scale(shade).at(value));
@@ -136,10 +145,11 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   const titleOf = (i: number) =>
     `${runs[i]!.name}: ${axes.map((id) => `${label(id)} ${figure(of(id, i)!)}`).join(", ")}`;
   const open = (i: number) => () => go(`/runs/${encodeURIComponent(runs[i]!.run_id)}`);
-  const choose = (set: (v: string) => void, name: string) => (e: { currentTarget: HTMLSelectElement }) => {
-    set(e.currentTarget.value);
-    toAddress({ [name]: e.currentTarget.value });
-  };
+  const choose =
+    (set: (v: string) => void, name: string) => (e: { currentTarget: HTMLSelectElement }) => {
+      set(e.currentTarget.value);
+      toAddress({ [name]: e.currentTarget.value });
+    };
   const chooseRange = (id: string, range: Range | undefined) => {
     const next = new Map([...ranges].filter(([one]) => one !== id));
     if (range !== undefined) next.set(id, range);
@@ -158,14 +168,20 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
         ? "The lowest and the highest value, with a space between; nothing for any."
         : "Values, with commas between.",
       confirm: "Choose",
-      field: { label: "Range", value: ranges.has(id) ? rangeText(ranges.get(id)!).replace(" to ", " ") : "" },
+      field: {
+        label: "Range",
+        value: ranges.has(id) ? rangeText(ranges.get(id)!).replace(" to ", " ") : "",
+      },
     });
     if (text === undefined) return;
     chooseRange(id, text.trim() === "" ? undefined : rangeOf(text, isNumeric));
   };
 
-  const results = metrics.flatMap((m) => ["last", "min", "max"].map((figure) => metricColumn(m, figure)));
-  const options = (of: readonly string[]) => of.map((id) => <option key={id} value={id}>{label(id)}</option>);
+  const results = metrics.flatMap((m) =>
+    ["last", "min", "max"].map((figure) => metricColumn(m, figure))
+  );
+  const options = (of: readonly string[]) =>
+    of.map((id) => <option key={id} value={id}>{label(id)}</option>);
   const columns = (given: string) => (
     <>
       <optgroup label="Parameters">{options(differing)}</optgroup>
@@ -174,11 +190,14 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
       </optgroup>
     </>
   );
-  const goalNow = goal ?? (better === "min" || (better === "" && y.endsWith(":min")) ? "min" : "max");
+  const goalNow = goal ??
+    (better === "min" || (better === "" && y.endsWith(":min")) ? "min" : "max");
   const missing = runs.length - known.length;
   const hints = [
-    missing > 0 && isRead && kind !== "importance" && `${plural(missing, "run")} without a value not shown`,
-    kind === "lines" && differing.length > MOST_AXES && `the first ${MOST_AXES} of ${differing.length} parameters`,
+    missing > 0 && isRead && kind !== "importance" &&
+    `${plural(missing, "run")} without a value not shown`,
+    kind === "lines" && differing.length > MOST_AXES &&
+    `the first ${MOST_AXES} of ${differing.length} parameters`,
     drawn.length < known.length && kind !== "best" && kind !== "importance" &&
     `${whole(drawn.length)} of ${plural(known.length, "run")} drawn`,
     kind === "lines" && inRanges.length === 0 && "drag along an axis to choose runs",
@@ -194,7 +213,11 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   return (
     <section class="scatter" aria-label="Parameters and results">
       <div class="chart-tools">
-        <select aria-label="Kind of plot" value={kind} onChange={choose((v) => setKind(v as Kind), "plot")}>
+        <select
+          aria-label="Kind of plot"
+          value={kind}
+          onChange={choose((v) => setKind(v as Kind), "plot")}
+        >
           {kinds.map((one) => <option key={one} value={one}>{KINDS[one]}</option>)}
         </select>
         {kind === "points" && (
@@ -241,7 +264,9 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
       {kind === "best" && isRead && (
         <BestSoFar
           ends={ends()}
-          begun={Math.min(...runs.flatMap(({ started_at: at }) => at === null ? [] : [Date.parse(at)]))}
+          begun={Math.min(
+            ...runs.flatMap(({ started_at: at }) => at === null ? [] : [Date.parse(at)]),
+          )}
           goal={goalNow}
         />
       )}
@@ -273,7 +298,13 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
             name={`Parameters and ${label(y)}: ${plural(known.length, "run")}`}
             axes={axes.map((id) => ({ id, label: label(id), scale: scale(id) }))}
             lines={drawn.map((i) => ({
-              ...{ key: runs[i]!.run_id, title: titleOf(i), color: color(i), open: open(i), chosen: isChosen(i) },
+              ...{
+                key: runs[i]!.run_id,
+                title: titleOf(i),
+                color: color(i),
+                open: open(i),
+                chosen: isChosen(i),
+              },
               places: axes.map((id) => scale(id).at(of(id, i)!)),
             }))}
             ranges={ranges}
@@ -293,9 +324,8 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
                   <span>{`${label(id)}: ${rangeText(range)}`}</span> ×
                 </button>
               ))}
-              {chosen.length > 1 && chosen.length <= MOST_COMPARED && chosen.length < runs.length && (
-                <a href={`/?runs=${chosen.map((i) => runs[i]!.run_id).join(",")}`}>Compare them</a>
-              )}
+              {chosen.length > 1 && chosen.length <= MOST_COMPARED && chosen.length < runs.length &&
+                <a href={`/?runs=${chosen.map((i) => runs[i]!.run_id).join(",")}`}>Compare them</a>}
             </div>
           )}
         </>
@@ -319,7 +349,11 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
       {kind !== "importance" && (
         <details>
           <summary>Table</summary>
-          <ScrollTable label="Parameters and results, as a table" kind="records" headings={["Run", ...axes.map(label)]}>
+          <ScrollTable
+            label="Parameters and results, as a table"
+            kind="records"
+            headings={["Run", ...axes.map(label)]}
+          >
             {chosen.map((i) => (
               <tr key={runs[i]!.run_id}>
                 <td>

@@ -1,4 +1,7 @@
-/** Parallel coordinates: one axis for each parameter and the result, one line for each run; a range of an axis chooses runs. */
+/**
+ * Parallel coordinates: one axis for each parameter and the result, one line for each run; a range
+ * of an axis chooses runs.
+ */
 import { useState } from "../parts/preact.ts";
 import { Drawing } from "./drawing.tsx";
 import { type Range, type Scale } from "./scales.ts";
@@ -41,7 +44,8 @@ export function Parallel({ name, axes, lines, ranges, choose }: Props) {
   const [drag, setDrag] = useState<{ axis: number; from: number; to: number }>();
   const py = (share: number) => height - bottom - share * (height - top - bottom);
   const shareAt = (event: PointerEvent) => {
-    const { top: y, height: size } = (event.currentTarget as SVGElement).ownerSVGElement!.getBoundingClientRect();
+    const { top: y, height: size } = (event.currentTarget as SVGElement).ownerSVGElement!
+      .getBoundingClientRect();
     const inDrawing = (event.clientY - y) / size * height;
     return Math.max(0, Math.min(1, (height - bottom - inDrawing) / (height - top - bottom)));
   };
@@ -57,11 +61,14 @@ export function Parallel({ name, axes, lines, ranges, choose }: Props) {
     if (drag?.axis === a) return [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)];
     const range = ranges.get(id);
     if (range === undefined) return undefined;
-    const places = "texts" in range ? range.texts.map(scale.at) : [scale.at(range.from), scale.at(range.to)];
+    const places = "texts" in range
+      ? range.texts.map(scale.at)
+      : [scale.at(range.from), scale.at(range.to)];
     return [Math.min(...places) - 0.02, Math.max(...places) + 0.02];
   };
   const drawn = (width: number) => {
-    const px = (axis: number) => left + (axes.length < 2 ? 0.5 : axis / (axes.length - 1)) * (width - left - right);
+    const px = (axis: number) =>
+      left + (axes.length < 2 ? 0.5 : axis / (axes.length - 1)) * (width - left - right);
     const line = ({ key, title, places, color, chosen, open }: ParallelLine) => (
       <polyline
         key={key}
@@ -82,7 +89,9 @@ export function Parallel({ name, axes, lines, ranges, choose }: Props) {
           return (
             <g key={axis.id}>
               <line class="axis" x1={px(a)} x2={px(a)} y1={py(0)} y2={py(1)} />
-              <text x={px(a)} y={height - 8} text-anchor="middle">{axis.label + axis.scale.note}</text>
+              <text x={px(a)} y={height - 8} text-anchor="middle">
+                {axis.label + axis.scale.note}
+              </text>
               {axis.scale.ticks.map((t) => (
                 <text key={t.at} class="tick" x={px(a) + 4} y={py(t.at) + 4}>{t.text}</text>
               ))}

@@ -20,7 +20,9 @@ interface Side {
 
 const SIZE = { height: 380, left: 64, right: 32, top: 16, bottom: 44 };
 
-export function Points({ name, x, y, points }: { name: string; x: Side; y: Side; points: Point[] }) {
+export function Points(
+  { name, x, y, points }: { name: string; x: Side; y: Side; points: Point[] },
+) {
   const { height, left, right, top, bottom } = SIZE;
   const py = (share: number) => height - bottom - share * (height - top - bottom);
   const drawn = (width: number) => {
@@ -80,7 +82,11 @@ export function ShadeLegend({ name, values }: { name: string; values: readonly P
       <span
         class="ramp"
         aria-hidden="true"
-        style={{ background: `linear-gradient(to right, ${[at(low), 0.5, at(high)].map(shadeAt).join(", ")})` }}
+        style={{
+          background: `linear-gradient(to right, ${
+            [at(low), 0.5, at(high)].map(shadeAt).join(", ")
+          })`,
+        }}
       />
       <span>{figure(high)}</span>
     </div>

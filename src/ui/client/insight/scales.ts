@@ -1,4 +1,7 @@
-/** Axes of values that are numbers or texts: places, ticks, ranges that a person chooses, colours. Pure. */
+/**
+ * Axes of values that are numbers or texts: places, ticks, ranges that a person chooses, colours.
+ * Pure.
+ */
 import { natural } from "../../../base/text/natural_order.ts";
 import { ticksOf } from "../../../base/time/ticks.ts";
 import { figure } from "../parts/format.ts";
@@ -32,7 +35,9 @@ export function rangeText(range: Range): string {
 
 /** `0.001 0.1`, or `relu, tanh`. @throws Error that says what is wrong */
 export function rangeOf(text: string, isNumeric: boolean): Range {
-  if (!isNumeric) return { texts: text.split(",").map((one) => one.trim()).filter((one) => one !== "") };
+  if (!isNumeric) {
+    return { texts: text.split(",").map((one) => one.trim()).filter((one) => one !== "") };
+  }
   const [from, to, ...more] = text.trim().split(/\s+/).map(Number);
   if (more.length === 0 && Number.isFinite(from) && Number.isFinite(to) && from! <= to!) {
     return { from: from!, to: to! };
@@ -72,7 +77,10 @@ export function scaleOf(values: readonly Place[]): Scale {
       const chosen = numbers.filter((n) => at(to(n)) >= from && at(to(n)) <= end);
       if (chosen.length === 0) return undefined;
       // The ends are values, so that a range stays what it is when the axis grows.
-      return { from: chosen.reduce((a, b) => Math.min(a, b)), to: chosen.reduce((a, b) => Math.max(a, b)) };
+      return {
+        from: chosen.reduce((a, b) => Math.min(a, b)),
+        to: chosen.reduce((a, b) => Math.max(a, b)),
+      };
     },
     ticks: ticks.map((n) => ({ at: at(n), text: figure(log ? 10 ** n : n) })),
     note: log ? " (logarithmic)" : "",
@@ -104,7 +112,9 @@ export function rangesFrom(text: string): Map<string, Range> {
     Object.entries(given).flatMap(([id, range]): [string, Range][] => {
       const { from, to, texts } = range ?? {};
       if (Number.isFinite(from) && Number.isFinite(to)) return [[id, { from, to }]];
-      return Array.isArray(texts) && texts.every((one) => typeof one === "string") ? [[id, { texts }]] : [];
+      return Array.isArray(texts) && texts.every((one) => typeof one === "string")
+        ? [[id, { texts }]]
+        : [];
     }),
   );
 }

@@ -1,4 +1,7 @@
-/** Pictures of the environment, from the render payloads of steps and episodes: played, followed, scrubbed. */
+/**
+ * Pictures of the environment, from the render payloads of steps and episodes: played, followed,
+ * scrubbed.
+ */
 import type { Frame } from "../../api/page_json.ts";
 import { answer, param, runApi } from "../parts/api.ts";
 import { attempt } from "../parts/dialog.tsx";
@@ -23,9 +26,15 @@ const GRID_COLORS = [
 const isList = (v: unknown): v is unknown[] => Array.isArray(v) && v.length > 0;
 
 type Pixel = number | number[];
-type Picture = { type: "rgb"; rows: Pixel[][] } | { type: "grid"; rows: unknown[][] } | { type: "text"; text: string };
+type Picture = { type: "rgb"; rows: Pixel[][] } | { type: "grid"; rows: unknown[][] } | {
+  type: "text";
+  text: string;
+};
 
-/** What to draw for a payload: pixels (rows of columns of 1, 3 or 4 numbers), cells of a grid, or text. */
+/**
+ * What to draw for a payload: pixels (rows of columns of 1, 3 or 4 numbers), cells of a grid, or
+ * text.
+ */
 // deno-lint-ignore no-explicit-any
 export function pictureOf(payload: any): Picture | undefined {
   if (typeof payload === "string") return { type: "text", text: payload };
@@ -34,7 +43,10 @@ export function pictureOf(payload: any): Picture | undefined {
   if (isList(rgb) && isList(rgb[0])) return { type: "rgb", rows: rgb as Pixel[][] };
   const grid = payload.grid ?? payload.cells ?? payload.board;
   if (isList(grid) && (isList(grid[0]) || typeof grid[0] === "string")) {
-    return { type: "grid", rows: grid.map((row) => typeof row === "string" ? [...row] : row as unknown[]) };
+    return {
+      type: "grid",
+      rows: grid.map((row) => typeof row === "string" ? [...row] : row as unknown[]),
+    };
   }
   const text = payload.ansi ?? payload.text ?? payload.fen;
   return typeof text === "string" ? { type: "text", text } : undefined;
@@ -52,7 +64,12 @@ function drawPixels(canvas: HTMLCanvasElement, rows: Pixel[][]): void {
     for (const pixel of row) {
       const [first = 0, second, third, alpha] = typeof pixel === "number" ? [pixel] : pixel;
       const color = third !== undefined;
-      image.data.set([first, color ? second! : first, color ? third : first, color ? alpha ?? 255 : 255], at);
+      image.data.set([
+        first,
+        color ? second! : first,
+        color ? third : first,
+        color ? alpha ?? 255 : 255,
+      ], at);
       at += 4;
     }
   }
@@ -99,7 +116,11 @@ export interface Sought {
 export function Frames({ runId, heads, inSight, sought }: FramesProps) {
   const [kind, setKind] = useState<FrameKind>("steps");
   const head = heads[kind];
-  const [shown, setShown] = useState<{ frames: Frame[]; at: number; next: number }>({ frames: [], at: 0, next: 0 });
+  const [shown, setShown] = useState<{ frames: Frame[]; at: number; next: number }>({
+    frames: [],
+    at: 0,
+    next: 0,
+  });
   const [searched, setSearched] = useState(false);
   const [playing, setPlaying] = useState(false);
   const [follow, setFollow] = useState(false);
@@ -165,10 +186,16 @@ export function Frames({ runId, heads, inSight, sought }: FramesProps) {
     else if (picture?.type === "grid") drawGrid(canvas.current!, picture.rows);
   }, [frame]);
   const caption = frame === undefined
-    ? !searched ? "" : head === 0 ? `No ${kind} yet.` : `None of the ${kind} looked at carry a render payload.`
-    : `Episode ${whole(frame.episode)}, ${kind === "steps" ? "step" : "length"} ${whole(frame.step)}, reward ${
-      figure(frame.reward)
-    }, seq ${whole(frame.seq)}${picture === undefined ? ": this payload has no picture that is known here" : ""}`;
+    ? !searched
+      ? ""
+      : head === 0
+      ? `No ${kind} yet.`
+      : `None of the ${kind} looked at carry a render payload.`
+    : `Episode ${whole(frame.episode)}, ${kind === "steps" ? "step" : "length"} ${
+      whole(frame.step)
+    }, reward ${figure(frame.reward)}, seq ${whole(frame.seq)}${
+      picture === undefined ? ": this payload has no picture that is known here" : ""
+    }`;
   return (
     <div class="frames">
       <div class="log-tools">
@@ -184,7 +211,12 @@ export function Frames({ runId, heads, inSight, sought }: FramesProps) {
           {[5, 10, 20, 40].map((n) => <option key={n} value={n}>{`${n} fps`}</option>)}
         </select>
         <label>
-          <input type="checkbox" checked={follow} onChange={(e) => setFollow(e.currentTarget.checked)} /> Follow
+          <input
+            type="checkbox"
+            checked={follow}
+            onChange={(e) => setFollow(e.currentTarget.checked)}
+          />{" "}
+          Follow
         </label>
         <select
           aria-label="Frames of"
@@ -219,7 +251,10 @@ export function Frames({ runId, heads, inSight, sought }: FramesProps) {
           ref={canvas}
           hidden={frame !== undefined && picture?.type !== "rgb" && picture?.type !== "grid"}
         />
-        <pre class="frame-text" hidden={picture?.type !== "text"}>{picture?.type === "text" ? picture.text : ""}</pre>
+        <pre
+          class="frame-text"
+          hidden={picture?.type !== "text"}
+        >{picture?.type === "text" ? picture.text : ""}</pre>
       </div>
       <p class="sub">{caption}</p>
     </div>

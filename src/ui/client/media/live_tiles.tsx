@@ -34,9 +34,16 @@ export function LiveTiles(
     }, { rootMargin: "100px" });
     const add = ({ of, run_id: runId, part }: LiveFrame) => {
       const title = titled
-        ? h("a", { href: `/runs/${encodeURIComponent(runId)}` }, (names.current.get(runId) ?? runId) + part)
+        ? h(
+          "a",
+          { href: `/runs/${encodeURIComponent(runId)}` },
+          (names.current.get(runId) ?? runId) + part,
+        )
         : `Live${part}`;
-      const view = Object.assign(new LiveView(of, title, () => views.size, () => wanted.current()), { runId });
+      const view = Object.assign(
+        new LiveView(of, title, () => views.size, () => wanted.current()),
+        { runId },
+      );
       views.set(of, view);
       place.current!.append(view.element);
       observer.observe(view.element);
@@ -51,8 +58,8 @@ export function LiveTiles(
     wanted.current = () => {
       clearTimeout(timer);
       timer = setTimeout(() => {
-        // A run without known tiles may have one, so it is requested; a run whose tiles are all out of sight or paused is
-        // not.
+        // A run without known tiles may have one, so it is requested; a run whose tiles are all out
+        // of sight or paused is not.
         const known = [...views.values()];
         const isWanted = (id: string) => {
           const its = known.filter((v) => v.runId === id);
@@ -92,7 +99,12 @@ export function Wall() {
       });
     read().then(async () => {
       const { head } = await listRuns({ limit: "1" });
-      if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at), runs: () => void read() });
+      if (mounted) {
+        close = live("/api/live", head, {
+          tick: ({ at }) => heardTime(at),
+          runs: () => void read(),
+        });
+      }
     });
     return () => {
       mounted = false;
@@ -109,7 +121,8 @@ export function Wall() {
       <LiveTiles runs={runs} titled onchange={setTiles} />
       {tiles === 0 && (
         <p class="empty">
-          No frames yet. A run that prints render_payload, or fills its shared-memory ring, appears here.
+          No frames yet. A run that prints render_payload, or fills its shared-memory ring, appears
+          here.
         </p>
       )}
     </div>

@@ -1,4 +1,7 @@
-/** One live environment: its newest frame on a canvas, its state, and its last seconds for stepping back. */
+/**
+ * One live environment: its newest frame on a canvas, its state, and its last seconds for stepping
+ * back.
+ */
 import { completed } from "../../../frames/changed_rows.ts";
 import { sizedMessages } from "../../http/sized_messages.ts";
 import type { LiveFrame } from "../../api/page_json.ts";
@@ -44,8 +47,16 @@ export class LiveView {
   #wanted = 0;
   #aging: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param views number of environments on the page @param onpause called when it is paused or continued */
-  constructor(readonly of: string, title: Node | string, readonly views: () => number, readonly onpause: () => void) {
+  /**
+   * @param views number of environments on the page @param onpause called when it is paused or
+   * continued
+   */
+  constructor(
+    readonly of: string,
+    title: Node | string,
+    readonly views: () => number,
+    readonly onpause: () => void,
+  ) {
     this.#pause = iconButton("pause", "Pause", () => this.pause(!this.paused));
     this.#slider.setAttribute("aria-label", "Which of the last frames");
     this.element = h(
@@ -62,7 +73,11 @@ export class LiveView {
   pause(on: boolean): void {
     if (this.paused === on) return;
     this.paused = on;
-    const button = iconButton(on ? "play" : "pause", on ? "Go on" : "Pause", () => this.pause(!this.paused));
+    const button = iconButton(
+      on ? "play" : "pause",
+      on ? "Go on" : "Pause",
+      () => this.pause(!this.paused),
+    );
     const hadFocus = document.activeElement === this.#pause;
     this.#pause.replaceWith(button);
     this.#pause = button;
@@ -86,7 +101,9 @@ export class LiveView {
     this.#past.push({ head, pixels, heard, latency: Math.max(0, now() - head.at) });
     this.#bytes += pixels.length;
     const most = PAST_BYTES / Math.max(1, this.views());
-    while (this.#past.length > 1 && (heard - this.#past[0]!.heard > PAST_MS || this.#bytes > most)) {
+    while (
+      this.#past.length > 1 && (heard - this.#past[0]!.heard > PAST_MS || this.#bytes > most)
+    ) {
       this.#bytes -= this.#past.shift()!.pixels.length;
     }
     this.#slider.max = String(this.#past.length - 1);
@@ -133,7 +150,8 @@ export class LiveView {
       `${figure(head.steps_per_second)} steps/s`,
       this.paused
         ? `${
-          ((this.#past.at(-1)!.heard - this.#past[this.#past.length - 1 - this.#back]!.heard) / 1000).toFixed(1)
+          ((this.#past.at(-1)!.heard - this.#past[this.#past.length - 1 - this.#back]!.heard) /
+            1000).toFixed(1)
         }\u00a0s\u00a0back`
         : agoText(latency + performance.now() - heard),
     ].filter(Boolean).join(" · ");
@@ -143,7 +161,11 @@ export class LiveView {
   }
 }
 
-function drawPicture(canvas: HTMLCanvasElement, { width, height, channels }: LiveFrame, pixels: Uint8Array): void {
+function drawPicture(
+  canvas: HTMLCanvasElement,
+  { width, height, channels }: LiveFrame,
+  pixels: Uint8Array,
+): void {
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
   const ctx = canvas.getContext("2d")!;
   const image = ctx.createImageData(width, height);
@@ -164,8 +186,8 @@ function drawPicture(canvas: HTMLCanvasElement, { width, height, channels }: Liv
 const AGAIN_MS = 1500;
 
 /**
- * Reads the frames of runs: nothing is requested while the page is hidden or no run is wanted. @returns sets which runs are
- * wanted
+ * Reads the frames of runs: nothing is requested while the page is hidden or no run is wanted.
+ * @returns sets which runs are wanted
  */
 export function watchFrames(
   onframe: (head: LiveFrame, pixels: Uint8Array) => void,
@@ -224,8 +246,11 @@ async function readMessages(
     const end = 4 + new DataView(message.buffer, message.byteOffset).getUint32(0, true);
     const head: LiveFrame = JSON.parse(decoder.decode(message.subarray(4, end)));
     const whole = completed(last.get(head.of), head, head.rows, message.slice(end));
-    // A picture whose earlier rows were lost is not shown; the next connection begins with a whole one.
-    if (whole === undefined) throw new RangeError(`frame ${head.n} of ${head.of} does not fit the one before`);
+    // A picture whose earlier rows were lost is not shown; the next connection begins with a whole
+    // one.
+    if (whole === undefined) {
+      throw new RangeError(`frame ${head.n} of ${head.of} does not fit the one before`);
+    }
     last.set(head.of, whole);
     onframe(head, whole);
   }

@@ -1,6 +1,6 @@
 /**
- * A run's videos, pictures, sounds, texts and histograms, by step: files from its artifacts, texts and histograms from its
- * events.
+ * A run's videos, pictures, sounds, texts and histograms, by step: files from its artifacts, texts
+ * and histograms from its events.
  */
 import type { MediaEvent, RunPage } from "../../api/page_json.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
@@ -68,7 +68,10 @@ export function Media({ run, sought, inSight }: MediaProps) {
 
   const tags = useMemo(() => mediaOf(run.artifacts, searched.list), [run.artifacts, searched]);
   const steps = useMemo(
-    () => [...new Set(tags.flatMap(([, media]) => media.flatMap((m) => m.step ?? [])))].sort((a, b) => a - b),
+    () =>
+      [...new Set(tags.flatMap(([, media]) => media.flatMap((m) => m.step ?? [])))].sort((a, b) =>
+        a - b
+      ),
     [tags],
   );
   useEffect(() => setStep(undefined), [sought]);
@@ -104,14 +107,24 @@ export function Media({ run, sought, inSight }: MediaProps) {
           </label>
         )}
         {searched.from > 1 && (
-          <button type="button" disabled={searching} onClick={() => search(true)}>
+          <button
+            type="button"
+            disabled={searching}
+            onClick={() => search(true)}
+          >
             {`Look through ${whole(searched.from - 1)} earlier events`}
           </button>
         )}
       </div>
       <div class="media">
         {tags.map(([tag, media]) => (
-          <Card key={`${tag} ${media[0]!.kind}`} runId={run.run_id} tag={tag} media={media} goal={goal} />
+          <Card
+            key={`${tag} ${media[0]!.kind}`}
+            runId={run.run_id}
+            tag={tag}
+            media={media}
+            goal={goal}
+          />
         ))}
       </div>
     </div>
@@ -167,16 +180,22 @@ function Card({ runId, tag, media, goal }: CardProps) {
 
 const keyOf = (source: Medium["source"]) => typeof source === "object" ? source.path : source;
 
-function File({ runId, medium: { kind, tag }, file }: { runId: string; medium: Medium; file: Artifact }) {
+function File(
+  { runId, medium: { kind, tag }, file }: { runId: string; medium: Medium; file: Artifact },
+) {
   // A file that was rewritten counts as another file.
   const url = `${artifactPath(runId, file.path)}?at=${file.at}`;
   const [failed, setFailed] = useState<string>();
   if (failed === url) return <NotShown url={url} path={file.path} />;
   const onError = () => setFailed(url);
   if (kind === "video") {
-    return <video controls loop muted preload="metadata" src={url} aria-label={tag} onError={onError} />;
+    return (
+      <video controls loop muted preload="metadata" src={url} aria-label={tag} onError={onError} />
+    );
   }
-  if (kind === "audio") return <audio controls preload="none" src={url} aria-label={tag} onError={onError} />;
+  if (kind === "audio") {
+    return <audio controls preload="none" src={url} aria-label={tag} onError={onError} />;
+  }
   return <img loading="lazy" src={url} alt={tag} onError={onError} />;
 }
 
@@ -187,14 +206,18 @@ interface Content {
   count?: number[];
 }
 
-function Event({ runId, medium: { kind, tag }, seq }: { runId: string; medium: Medium; seq: number }) {
+function Event(
+  { runId, medium: { kind, tag }, seq }: { runId: string; medium: Medium; seq: number },
+) {
   const [content, setContent] = useState<Content>();
   useEffect(() => {
     let wanted = true;
     attempt(async () => {
       const { id } = param(runId).param;
       const request = { param: { id, kind: "events", seq: String(seq) } };
-      const { payload } = await answer(runApi[":kind"][":seq{[0-9]+}"].$get(request)) as { payload: Content };
+      const { payload } = await answer(runApi[":kind"][":seq{[0-9]+}"].$get(request)) as {
+        payload: Content;
+      };
       if (wanted) setContent(payload);
     });
     return () => {
@@ -202,14 +225,18 @@ function Event({ runId, medium: { kind, tag }, seq }: { runId: string; medium: M
     };
   }, [seq]);
   if (content === undefined) return <p class="empty">…</p>;
-  if (kind === "text") return <pre class="told" tabIndex={0} aria-label={tag}>{String(content.text ?? "")}</pre>;
+  if (kind === "text") {
+    return <pre class="told" tabIndex={0} aria-label={tag}>{String(content.text ?? "")}</pre>;
+  }
   return <Histogram tag={tag} {...content} />;
 }
 
 function Histogram({ tag, left = [], right = [], count = [] }: Content & { tag: string }) {
   const [from = 0] = left;
   const to = right.at(-1) ?? 0;
-  if (!(to > from)) return <p class="empty">{`${whole(count[0] ?? 0)} values of ${figure(from)}`}</p>;
+  if (!(to > from)) {
+    return <p class="empty">{`${whole(count[0] ?? 0)} values of ${figure(from)}`}</p>;
+  }
   const width = (to - from) / BARS;
   // Buckets differ in width: distribute their counts over bars of equal width.
   const bars = new Array<number>(BARS).fill(0);
@@ -246,7 +273,8 @@ function Histogram({ tag, left = [], right = [], count = [] }: Content & { tag: 
 }
 
 /**
- * After a click on a curve: shows the video of that episode or step, else its frames. @param show called with what to show
+ * After a click on a curve: shows the video of that episode or step, else its frames. @param show
+ * called with what to show
  */
 export async function pick(
   run: RunPage,
@@ -255,19 +283,31 @@ export async function pick(
 ): Promise<void> {
   const isEpisode = unit === "episode";
   const query = isEpisode ? { episode: String(x) } : { at: String(at) };
-  const { episode, step_seq: seq } = await answer(runApi.moment.$get({ ...param(run.run_id), query }));
+  const { episode, step_seq: seq } = await answer(
+    runApi.moment.$get({ ...param(run.run_id), query }),
+  );
   const sought: Moment = { episode, step, at };
   const clips = mediaOf(run.artifacts, []).filter(([, media]) => media[0]!.kind !== "audio");
   if (clips.some(([, media]) => nearestTo(media, sought) >= 0)) {
     show.clip(sought);
     return showTab("media");
   }
-  const places: Sought[] = [{ kind: "steps", seq: seq ?? 0 }, { kind: "episodes", seq: isEpisode ? x : 0 }];
+  const places: Sought[] = [{ kind: "steps", seq: seq ?? 0 }, {
+    kind: "episodes",
+    seq: isEpisode ? x : 0,
+  }];
   for (const place of places.filter(({ seq }) => seq > 0)) {
     const request = { kind: place.kind, since: String(place.seq - 1), limit: "1" };
-    if ((await answer(runApi.frames.$get({ ...param(run.run_id), query: request }))).frames.length === 0) continue;
+    if (
+      (await answer(runApi.frames.$get({ ...param(run.run_id), query: request }))).frames.length ===
+        0
+    ) continue;
     show.frame(place);
     return showTab("frames");
   }
-  notice(isEpisode ? `Episode ${whole(episode)} has no clip and no frames.` : "There is no clip and no frame near it.");
+  notice(
+    isEpisode
+      ? `Episode ${whole(episode)} has no clip and no frames.`
+      : "There is no clip and no frame near it.",
+  );
 }

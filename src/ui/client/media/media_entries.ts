@@ -11,7 +11,9 @@ export interface Medium {
   tag: string;
   step: number | null;
   episode: number | null;
-  /** Unix milliseconds; null for texts and histograms, whose time is known only after reading them. */
+  /**
+   * Unix milliseconds; null for texts and histograms, whose time is known only after reading them.
+   */
   at: number | null;
   /** A file, or the seq of an event. */
   source: Artifact | number;
@@ -30,13 +32,16 @@ function ofArtifact(source: Artifact): Medium | undefined {
   const stem = name.slice(0, name.lastIndexOf("."));
   // Names of media that mosaic extracted from event files, then W&B's names, then any other.
   const [, tag, step] =
-    (source.path.startsWith("media/") ? /^(.*)-(\d+)-\d+$/ : /^(.*)_(\d+)_[0-9a-f]{16,}$/).exec(stem) ??
+    (source.path.startsWith("media/") ? /^(.*)-(\d+)-\d+$/ : /^(.*)_(\d+)_[0-9a-f]{16,}$/).exec(
+      stem,
+    ) ??
       [];
   const episode = /(?<![a-z])ep(?:isode)?[-_=]?(\d+)/i.exec(stem)?.[1];
   return {
     kind,
     tag: tag ??
-      (stem.replace(/[-_]?(?<![a-z])(?:ep(?:isode)?|steps?)[-_=]?\d+|[-_]?\d+[-_]?steps?/gi, "") || directory),
+      (stem.replace(/[-_]?(?<![a-z])(?:ep(?:isode)?|steps?)[-_=]?\d+|[-_]?\d+[-_]?steps?/gi, "") ||
+        directory),
     step: source.step ?? (step === undefined ? null : Number(step)),
     episode: episode === undefined ? null : Number(episode),
     at: msOf(source.at),
@@ -77,7 +82,9 @@ export interface Moment {
 
 /** The one of the episode, else the nearest by step, else by time; -1 if none of these is known. */
 export function nearestTo(media: readonly Medium[], { episode, step, at }: Moment): number {
-  if (episode !== null && media.some((m) => m.episode !== null)) return media.findIndex((m) => m.episode === episode);
+  if (episode !== null && media.some((m) => m.episode !== null)) {
+    return media.findIndex((m) => m.episode === episode);
+  }
   const by = (of: (m: Medium) => number | null, value: number): number => {
     let best = -1;
     media.forEach((m, i) => {

@@ -18,8 +18,13 @@ async function refusalOf(url: string): Promise<string | undefined> {
   return hint ? `${message} ${hint}` : message;
 }
 
-/** Saves a file under its own name, or says why it cannot be saved: a browser would save the refusal instead. */
-export function SaveLink({ url, path, children }: { url: string; path: string; children: ComponentChildren }) {
+/**
+ * Saves a file under its own name, or says why it cannot be saved: a browser would save the refusal
+ * instead.
+ */
+export function SaveLink(
+  { url, path, children }: { url: string; path: string; children: ComponentChildren },
+) {
   const name = path.split("/").at(-1)!;
   const save = (event: MouseEvent) => {
     event.preventDefault();

@@ -34,9 +34,17 @@ function deleted(what: string, run_ids: string[]): void {
 }
 
 /** Each run by itself. @throws Refused with the first reason if no run could be changed */
-export async function actOn(action: string, run_ids: string[], more: Record<string, unknown> = {}): Promise<string[]> {
-  const { done, failed } = await answer(api.runs.actions.$post({ json: { action, run_ids, ...more } }));
-  if (failed.length > 0) notice(`${failed.length} of ${done + failed.length} failed: ${failed[0]?.message}`, "error");
+export async function actOn(
+  action: string,
+  run_ids: string[],
+  more: Record<string, unknown> = {},
+): Promise<string[]> {
+  const { done, failed } = await answer(
+    api.runs.actions.$post({ json: { action, run_ids, ...more } }),
+  );
+  if (failed.length > 0) {
+    notice(`${failed.length} of ${done + failed.length} failed: ${failed[0]?.message}`, "error");
+  }
   return run_ids.filter((id) => failed.every((one) => one.run_id !== id));
 }
 
@@ -48,7 +56,11 @@ const ACTIONS: Action[] = [
     label: "Pause",
     can: (r) => lives(r) && !r.pause_requested && ["READY", "EXECUTING"].includes(r.state),
   },
-  { id: "resume", label: "Resume", can: (r) => lives(r) && (r.state === "PAUSED" || r.pause_requested) },
+  {
+    id: "resume",
+    label: "Resume",
+    can: (r) => lives(r) && (r.state === "PAUSED" || r.pause_requested),
+  },
   {
     id: "throttle",
     label: "Throttle",
@@ -120,7 +132,9 @@ export function Actions({ run, done }: { run: RunJson; done(action: string): voi
     if (text === undefined) return;
     await attempt(async () => {
       const { id: runId } = param(run.run_id).param;
-      await answer(runApi[":action"].$post({ param: { id: runId, action: id }, json: body?.(text) ?? {} }));
+      await answer(
+        runApi[":action"].$post({ param: { id: runId, action: id }, json: body?.(text) ?? {} }),
+      );
       if (id === "delete") deleted(`"${run.name}"`, [run.run_id]);
       done(id);
     });
@@ -164,7 +178,9 @@ const MANY = 1000;
 
 async function actOnMany(action: Action, runs: RunJson[]): Promise<void> {
   const possible = runs.filter(action.can);
-  if (possible.length === 0) return notice(`None of the ${runs.length} selected runs can take "${action.label}" now.`);
+  if (possible.length === 0) {
+    return notice(`None of the ${runs.length} selected runs can take "${action.label}" now.`);
+  }
   const what = possible.length === 1 ? `"${possible[0]?.name}"` : `${possible.length} runs`;
   const isUndoable = action.id === "delete" && keepsDeleted;
   const question = action.ask?.(what) ??

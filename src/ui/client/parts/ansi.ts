@@ -1,4 +1,7 @@
-/** Terminal colours as spans. Only select-graphic-rendition is interpreted; other escapes are dropped. */
+/**
+ * Terminal colours as spans. Only select-graphic-rendition is interpreted; other escapes are
+ * dropped.
+ */
 import { h } from "./dom.ts";
 
 // deno-lint-ignore no-control-regex
@@ -12,7 +15,14 @@ interface Pen {
   italic: boolean;
   underline: boolean;
 }
-const plain = (): Pen => ({ fg: null, bg: null, bold: false, dim: false, italic: false, underline: false });
+const plain = (): Pen => ({
+  fg: null,
+  bg: null,
+  bold: false,
+  dim: false,
+  italic: false,
+  underline: false,
+});
 
 function apply(pen: Pen, codes: number[]): void {
   for (let i = 0; i < codes.length; i++) {

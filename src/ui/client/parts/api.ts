@@ -13,10 +13,13 @@ export interface Connection {
 }
 
 const RETRY_MS = [500, 1000, 2000, 3000, 5000];
-/** The daemon sends a tick every second: after this long without one, the connection counts as lost. */
+/**
+ * The daemon sends a tick every second: after this long without one, the connection counts as lost.
+ */
 const SILENCE_MS = 10_000;
 
-const meta = (name: string) => document.querySelector<HTMLMetaElement>(`meta[name=mosaic-${name}]`)!;
+const meta = (name: string) =>
+  document.querySelector<HTMLMetaElement>(`meta[name=mosaic-${name}]`)!;
 let token = meta("token").content;
 export const readOnly = meta("identity").dataset.readOnly === "true";
 /** Deleted runs stay in the trash for a time. */
@@ -61,13 +64,18 @@ async function reached(input: RequestInfo | URL, init: RequestInit): Promise<Res
 /** The connection to the daemon has failed; the page shows its state and tries again. */
 export class Unreachable extends Error {
   constructor() {
-    super("The daemon cannot be reached. Nothing was changed; try again when the page is live again.");
+    super(
+      "The daemon cannot be reached. Nothing was changed; try again when the page is live again.",
+    );
   }
 }
 
 const AGAIN_MS = 1000;
 
-/** Reads, and again while the daemon cannot be reached: a view that an outage met is not blank after it. @returns ends it */
+/**
+ * Reads, and again while the daemon cannot be reached: a view that an outage met is not blank after
+ * it. @returns ends it
+ */
 export function untilRead(read: () => Promise<void>, failed: (error: unknown) => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let ended = false;
@@ -84,7 +92,10 @@ export function untilRead(read: () => Promise<void>, failed: (error: unknown) =>
   };
 }
 
-/** If the daemon was restarted under an open page, the page's token is outdated: then a change is sent once more. */
+/**
+ * If the daemon was restarted under an open page, the page's token is outdated: then a change is
+ * sent once more.
+ */
 async function send(input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> {
   if (init.method !== "POST") return await reached(input, init);
   const once = () => {
@@ -92,7 +103,8 @@ async function send(input: RequestInfo | URL, init: RequestInit = {}): Promise<R
     headers.set("x-mosaic-token", token);
     return reached(input, { ...init, headers });
   };
-  const early = await takeEarly(new URL(input.toString(), location.href).pathname, init.body)?.catch(() => undefined);
+  const early = await takeEarly(new URL(input.toString(), location.href).pathname, init.body)
+    ?.catch(() => undefined);
   init.signal?.throwIfAborted();
   const first = early ?? await once();
   if (first.status !== 403) return first;
@@ -138,7 +150,9 @@ export interface RunList {
   /** Seq of the event log after which `live` continues. */
   head: number;
 }
-export async function listRuns(query: Parameters<typeof api.runs.$get>[0]["query"]): Promise<RunList> {
+export async function listRuns(
+  query: Parameters<typeof api.runs.$get>[0]["query"],
+): Promise<RunList> {
   return await answer(api.runs.$get({ query })) as unknown as RunList;
 }
 export async function runsByIds(ids: string[]): Promise<RunJson[]> {
@@ -155,9 +169,15 @@ export async function columnNames(): Promise<ColumnNames> {
 }
 
 /** A part of a log, or its lines that contain `q`. */
-export async function logOf<T>(id: string, stream: string, query: Record<string, string | number>): Promise<T> {
+export async function logOf<T>(
+  id: string,
+  stream: string,
+  query: Record<string, string | number>,
+): Promise<T> {
   const texts = Object.fromEntries(Object.entries(query).map(([k, v]) => [k, String(v)]));
-  return await answer(runApi.logs[":stream"].$get({ param: { ...param(id).param, stream }, query: texts })) as T;
+  return await answer(
+    runApi.logs[":stream"].$get({ param: { ...param(id).param, stream }, query: texts }),
+  ) as T;
 }
 
 /** The first point of the last bucket that the page has, and the width of its buckets. */
@@ -188,13 +208,18 @@ export async function comparedRuns(runs: string[]): Promise<ComparedRun[]> {
 }
 
 /**
- * A live stream that goes on after its last event whenever the connection was lost, and says how it stands.
+ * A live stream that goes on after its last event whenever the connection was lost, and says how it
+ * stands.
  *
  * @param handlers by event name; `restarted` when another daemon process answers
  * @returns closes it
  */
-// deno-lint-ignore no-explicit-any
-export function live(path: string, since: number, handlers: Record<string, (data: any) => void>): () => void {
+export function live(
+  path: string,
+  since: number,
+  // deno-lint-ignore no-explicit-any
+  handlers: Record<string, (data: any) => void>,
+): () => void {
   let last = String(since);
   let heard = Date.now();
   let failures = 0;

@@ -1,6 +1,7 @@
 /**
- * One colour for each run or group, wherever it is drawn. A colour follows from the name; of two with the same, the later
- * run gets the next that is free, so runs that come later change no colour.
+ * One colour for each run or group, wherever it is drawn. A colour follows from the name; of two
+ * with the same, the later run gets the next that is free, so runs that come later change no
+ * colour.
  */
 import { stored } from "./early.ts";
 import { groupOrder, withoutSeed } from "../../../telemetry/series/groups.ts";
@@ -53,8 +54,8 @@ export function colorsOfGroups(groups: readonly string[]): Map<string, string> {
 }
 
 /**
- * The colour of each run by its name alone. Several runs with one name but for their seeds are shades of one colour, if there are other names
- * and not too many seeds.
+ * The colour of each run by its name alone. Several runs with one name but for their seeds are
+ * shades of one colour, if there are other names and not too many seeds.
  */
 function wantedColors(runs: readonly { run_id: string; name: string }[]): Map<string, string> {
   const inOrder = runs.toSorted((a, b) => a.run_id < b.run_id ? -1 : 1);
@@ -71,7 +72,10 @@ function wantedColors(runs: readonly { run_id: string; name: string }[]): Map<st
       its.map((
         r,
         i,
-      ) => [r.run_id, shade(colorAt(places.get(family)!), its.length === 1 ? 0 : i / (its.length - 1) - 0.5)])
+      ) => [
+        r.run_id,
+        shade(colorAt(places.get(family)!), its.length === 1 ? 0 : i / (its.length - 1) - 0.5),
+      ])
     ),
   );
 }
@@ -80,10 +84,12 @@ function wantedColors(runs: readonly { run_id: string; name: string }[]): Map<st
 const kept = new Map(Object.entries(stored<Record<string, string>>(KEY, {})));
 
 /**
- * The colour of each run: the one it had before, wherever it was drawn, unless another one of these has it by now, too; else
- * one by its name that none of these has, as long as there are such.
+ * The colour of each run: the one it had before, wherever it was drawn, unless another one of these
+ * has it by now, too; else one by its name that none of these has, as long as there are such.
  */
-export function colorsOfRuns(runs: readonly { run_id: string; name: string }[]): Map<string, string> {
+export function colorsOfRuns(
+  runs: readonly { run_id: string; name: string }[],
+): Map<string, string> {
   const wanted = wantedColors(runs);
   const found = new Map<string, string>();
   const taken = new Set<string>();
@@ -96,8 +102,11 @@ export function colorsOfRuns(runs: readonly { run_id: string; name: string }[]):
   const ids = [...wanted.keys()];
   const late = ids.filter((id) => !take(id, kept.get(id)));
   for (const id of late) {
-    const free = () => Array.from({ length: COLORS }, (_, place) => colorAt(place)).find((c) => !taken.has(c));
-    if (!take(id, wanted.get(id)) && !take(id, free())) found.set(id, kept.get(id) ?? wanted.get(id)!);
+    const free = () =>
+      Array.from({ length: COLORS }, (_, place) => colorAt(place)).find((c) => !taken.has(c));
+    if (!take(id, wanted.get(id)) && !take(id, free())) {
+      found.set(id, kept.get(id) ?? wanted.get(id)!);
+    }
   }
   if (late.some((id) => kept.get(id) !== found.get(id))) keep(found);
   return found;
@@ -118,7 +127,9 @@ function keep(colors: ReadonlyMap<string, string>): void {
 /** @param by −0.5, darker, to 0.5, lighter */
 function shade(color: string, by: number): string {
   if (by === 0) return color;
-  return `color-mix(in oklab, ${color} ${Math.round(100 - Math.abs(by) * 90)}%, var(--${by < 0 ? "ink" : "surface"}))`;
+  return `color-mix(in oklab, ${color} ${Math.round(100 - Math.abs(by) * 90)}%, var(--${
+    by < 0 ? "ink" : "surface"
+  }))`;
 }
 
 /** For a canvas: by theme and expression. */
@@ -139,7 +150,8 @@ export function colorCode(color: string): string {
     ctx.fillRect(0, 0, 1, 1);
     probe.remove();
     code = `#${
-      [...ctx.getImageData(0, 0, 1, 1).data].slice(0, 3).map((c) => c.toString(16).padStart(2, "0")).join("")
+      [...ctx.getImageData(0, 0, 1, 1).data].slice(0, 3).map((c) => c.toString(16).padStart(2, "0"))
+        .join("")
     }`;
     resolved.set(key, code);
   }

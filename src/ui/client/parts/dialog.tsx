@@ -11,11 +11,14 @@ export interface Question {
 }
 
 /**
- * Enter confirms a name, and never a destruction: then it keeps things as they are, or does nothing in a field.
+ * Enter confirms a name, and never a destruction: then it keeps things as they are, or does nothing
+ * in a field.
  *
  * @returns the field's text ("" without one), or undefined if the person cancelled
  */
-export function ask({ title, text, confirm, danger, field }: Question): Promise<string | undefined> {
+export function ask(
+  { title, text, confirm, danger, field }: Question,
+): Promise<string | undefined> {
   const place = h("div");
   document.body.append(place);
   return new Promise((resolve) => {
@@ -23,7 +26,8 @@ export function ask({ title, text, confirm, danger, field }: Question): Promise<
       if (dialog === null || dialog.open) return;
       dialog.showModal();
       const input = dialog.querySelector("input");
-      (input ?? dialog.querySelector<HTMLElement>(`button[value=${danger ? "no" : "yes"}]`))?.focus();
+      (input ?? dialog.querySelector<HTMLElement>(`button[value=${danger ? "no" : "yes"}]`))
+        ?.focus();
       input?.select();
     };
     const answered = (event: Event) => {
@@ -55,7 +59,12 @@ export function ask({ title, text, confirm, danger, field }: Question): Promise<
           )}
           <div class="dialog-buttons">
             <button type="button" value="no" onClick={answered}>Keep as it is</button>
-            <button type="button" value="yes" class={danger ? "danger" : "primary"} onClick={answered}>
+            <button
+              type="button"
+              value="yes"
+              class={danger ? "danger" : "primary"}
+              onClick={answered}
+            >
               {confirm}
             </button>
           </div>
@@ -78,7 +87,12 @@ export function notice(text: string, kind: "info" | "error" = "info", undo?: () 
     item.append(h("button", { type: "button", onclick: take }, "Undo"));
   }
   item.append(
-    h("button", { type: "button", class: "icon", "aria-label": "Dismiss", onclick: () => item.remove() }, "×"),
+    h("button", {
+      type: "button",
+      class: "icon",
+      "aria-label": "Dismiss",
+      onclick: () => item.remove(),
+    }, "×"),
   );
   box.append(item);
   while (box.children.length > 4) box.firstElementChild?.remove();

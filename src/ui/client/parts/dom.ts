@@ -1,6 +1,6 @@
 /**
- * Builds elements from data, for the islands that Preact does not draw: the table of runs, charts, logs. Texts become text
- * nodes and nothing is ever parsed as HTML, so a worker's text stays text.
+ * Builds elements from data, for the islands that Preact does not draw: the table of runs, charts,
+ * logs. Texts become text nodes and nothing is ever parsed as HTML, so a worker's text stays text.
  */
 
 export type Child = Node | string | number | null | undefined | false;
@@ -39,7 +39,10 @@ export function setText(element: Node, text: string): void {
 /** Letters at the end of a name that stay. */
 const KEPT_END = 10;
 
-/** A name of which the middle is cut if there is no room: beginning and end tell names from each other. */
+/**
+ * A name of which the middle is cut if there is no room: beginning and end tell names from each
+ * other.
+ */
 export function endsKept(name = ""): HTMLElement {
   const element = h("span", { class: "ends-kept" }, h("span"), h("span"));
   setEnds(element, name);
@@ -57,7 +60,8 @@ export function setEnds(element: HTMLElement, name: string): void {
 const SVG = "http://www.w3.org/2000/svg";
 /** Outlines on a 16 × 16 grid. */
 export const ICONS = {
-  sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
+  sun:
+    "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
   moon: "M13.5 9.5A6 6 0 0 1 6.5 2.5a6 6 0 1 0 7 7z",
   auto: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
   reset: "M3 8a5 5 0 1 0 1.6-3.7M3 2.5V5h2.5",
@@ -74,13 +78,19 @@ export type IconName = keyof typeof ICONS;
 
 export function iconButton(name: IconName, label: string, onclick: () => void): HTMLButtonElement {
   const svg = document.createElementNS(SVG, "svg");
-  for (const [k, v] of [["viewBox", "0 0 16 16"], ["class", "glyph"], ["aria-hidden", "true"]] as const) {
+  for (
+    const [k, v] of [["viewBox", "0 0 16 16"], ["class", "glyph"], ["aria-hidden", "true"]] as const
+  ) {
     svg.setAttribute(k, v);
   }
   const path = document.createElementNS(SVG, "path");
   path.setAttribute("d", ICONS[name]);
   svg.append(path);
-  return h("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, svg);
+  return h(
+    "button",
+    { type: "button", class: "icon", "aria-label": label, title: label, onclick },
+    svg,
+  );
 }
 
 /** Downloads a file that was created in the page. */
@@ -95,7 +105,9 @@ export function go(path: string): void {
   dispatchEvent(new CustomEvent("mosaic-go", { detail: path }));
 }
 
-/** Writes values into the address, so that it is a link to the current view; empty ones are omitted. */
+/**
+ * Writes values into the address, so that it is a link to the current view; empty ones are omitted.
+ */
 export function toAddress(values: Record<string, string | string[]>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(values)) {

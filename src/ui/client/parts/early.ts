@@ -1,6 +1,6 @@
 /**
- * Requests that follow from the address alone, sent while the page's program is still loading. For a thousand runs the
- * daemon answers before the program could have asked.
+ * Requests that follow from the address alone, sent while the page's program is still loading. For
+ * a thousand runs the daemon answers before the program could have asked.
  */
 
 import type { SeriesNames } from "../../api/page_json.ts";
@@ -14,8 +14,8 @@ const MANY_LINES = 40;
 export const isCrowd = (lines: ArrayLike<unknown>): boolean => lines.length > MANY_LINES;
 
 /**
- * Requests for series at the same time: while the page draws charts, the daemon reads the next. A browser has six
- * connections.
+ * Requests for series at the same time: while the page draws charts, the daemon reads the next. A
+ * browser has six connections.
  */
 export const AT_ONCE = 4;
 /** About as many as fit on a normal screen. */
@@ -27,7 +27,12 @@ const CROWD_BUCKETS = 40_000;
 
 /** The request for a crowd. */
 export function crowdWanted(runs: string[], names: string[], all = CROWD_BUCKETS) {
-  return { runs, names, buckets: Math.min(MOST_BUCKETS, Math.floor(all / runs.length)), rough: true };
+  return {
+    runs,
+    names,
+    buckets: Math.min(MOST_BUCKETS, Math.floor(all / runs.length)),
+    rough: true,
+  };
 }
 
 /** Settings of the charts in the address. */
@@ -67,16 +72,21 @@ function inOrder(): boolean {
 }
 
 /** Shared by two scripts, which have no module in common. */
-const requests = ((globalThis as { mosaicEarly?: Map<string, Promise<Response>> }).mosaicEarly ??= new Map());
+const requests =
+  ((globalThis as { mosaicEarly?: Map<string, Promise<Response>> }).mosaicEarly ??= new Map());
 const keyOf = (path: string, body: string) => `${path} ${body}`;
 
 /** The chosen runs of the address. */
 export function runsOfAddress(): string[] {
-  return (new URLSearchParams(location.search).get("runs") ?? "").split(",").filter((id) => id !== "");
+  return (new URLSearchParams(location.search).get("runs") ?? "").split(",").filter((id) =>
+    id !== ""
+  );
 }
 
 export function requestEarly(): void {
-  const runs = ["/", "/compare"].includes(location.pathname) ? runsOfAddress().slice(0, MOST_RUNS) : [];
+  const runs = ["/", "/compare"].includes(location.pathname)
+    ? runsOfAddress().slice(0, MOST_RUNS)
+    : [];
   if (runs.length === 0) return;
   const token = document.querySelector<HTMLMetaElement>("meta[name=mosaic-token]")!.content;
   const headers = { "content-type": "application/json", "x-mosaic-token": token };
@@ -100,8 +110,9 @@ function expect(path: string, wanted: unknown, answer: Promise<Response>): void 
 }
 
 /**
- * Runs, names and the series of the first charts come in one answer, which can be requested before any name is known, so
- * that the daemon reads them while the page's program starts. The program finds them as answers to its own requests.
+ * Runs, names and the series of the first charts come in one answer, which can be requested before
+ * any name is known, so that the daemon reads them while the page's program starts. The program
+ * finds them as answers to its own requests.
  */
 async function expectBegin(runs: string[], answer: Promise<Response>): Promise<void> {
   const awaited: ((bytes: Uint8Array<ArrayBuffer>) => void)[] = [];
@@ -125,7 +136,9 @@ async function expectBegin(runs: string[], answer: Promise<Response>): Promise<v
       const bytes = message.slice();
       if (nth === 1) {
         const { names } = JSON.parse(new TextDecoder().decode(bytes)) as SeriesNames;
-        for (const name of names.slice(0, FIRST_CHARTS)) expectNext("/api/series", crowdWanted(runs, [name]));
+        for (const name of names.slice(0, FIRST_CHARTS)) {
+          expectNext("/api/series", crowdWanted(runs, [name]));
+        }
       }
       awaited[nth++]!(bytes);
     }

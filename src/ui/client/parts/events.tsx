@@ -1,4 +1,7 @@
-/** What happened to a run, from the daemon's event log: states, checkpoints, artifacts, failures, commands. */
+/**
+ * What happened to a run, from the daemon's event log: states, checkpoints, artifacts, failures,
+ * commands.
+ */
 import { NOT_READ_KINDS, NotReadLines } from "../../../runs/fields/not_read_text.ts";
 import type { EventJson } from "../../../runs/fields/host_json.ts";
 import { answer, api } from "./api.ts";
@@ -18,7 +21,10 @@ function dataText(data: unknown): string {
     .map(([k, v]) => `${words(k)}: ${typeof v === "string" ? v : JSON.stringify(v)}`).join(", ");
 }
 
-/** @param changes grows with every new event: then everything after the last shown event is read, so that none is missed */
+/**
+ * @param changes grows with every new event: then everything after the last shown event is read, so
+ * that none is missed
+ */
 export function Events({ runId, changes }: { runId: string; changes: number }) {
   const shown = useRef<EventJson[]>([]);
   const reading = useRef({ busy: false, again: false });
@@ -32,14 +38,18 @@ export function Events({ runId, changes }: { runId: string; changes: number }) {
       while (state.again) {
         state.again = false;
         const since = String(shown.current[0]?.seq ?? 0);
-        const { events } = await answer(api.events.$get({ query: { run: runId, since, limit: String(PAGE) } }));
+        const { events } = await answer(
+          api.events.$get({ query: { run: runId, since, limit: String(PAGE) } }),
+        );
         state.again ||= events.length === PAGE;
         shown.current = [...(events as EventJson[]).reverse(), ...shown.current].slice(0, MOST);
         redraw();
       }
     }).finally(() => state.busy = false);
   }, [changes]);
-  const left = shown.current.length === MOST ? `The newest ${MOST}; mosaic events ${runId} tells all.` : "";
+  const left = shown.current.length === MOST
+    ? `The newest ${MOST}; mosaic events ${runId} tells all.`
+    : "";
   return (
     <>
       {left && <p class="sub">{left}</p>}
@@ -60,7 +70,11 @@ export function Events({ runId, changes }: { runId: string; changes: number }) {
 /** @param data of an event `alert`: the rule, what happened, what the daemon did */
 export function alertText(data: unknown): string {
   const { alert, what, then } = data as { alert?: string; what?: string; then?: string };
-  const done = then === "pause" ? "; the run was paused" : then === "cancel" ? "; the run was cancelled" : "";
+  const done = then === "pause"
+    ? "; the run was paused"
+    : then === "cancel"
+    ? "; the run was cancelled"
+    : "";
   return `${what ?? "a rule is broken"}${done} (rule ${alert ?? "without a name"})`;
 }
 
@@ -69,7 +83,9 @@ export function Alerts({ runId, changes }: { runId: string; changes: number }) {
   const [alerts, setAlerts] = useState<EventJson[]>([]);
   useEffect(() => {
     attempt(async () => {
-      const { events } = await answer(api.events.$get({ query: { run: runId, kinds: "alert", limit: String(PAGE) } }));
+      const { events } = await answer(
+        api.events.$get({ query: { run: runId, kinds: "alert", limit: String(PAGE) } }),
+      );
       setAlerts(events as EventJson[]);
     });
   }, [changes]);
@@ -86,7 +102,9 @@ export function Alerts({ runId, changes }: { runId: string; changes: number }) {
   );
 }
 
-/** Why curves may be missing: files that were left out, which otherwise only the run's events show. */
+/**
+ * Why curves may be missing: files that were left out, which otherwise only the run's events show.
+ */
 export function LeftOut({ runId, changes }: { runId: string; changes: number }) {
   const [details, setDetails] = useState<string[]>([]);
   useEffect(() => {
@@ -95,7 +113,9 @@ export function LeftOut({ runId, changes }: { runId: string; changes: number }) 
         api.events.$get({ query: { run: runId, kinds: NOT_READ_KINDS.join(","), limit: "100" } }),
       );
       const notRead = new NotReadLines();
-      for (const { kind, data } of events as EventJson[]) notRead.add(kind, data as Parameters<NotReadLines["add"]>[1]);
+      for (const { kind, data } of events as EventJson[]) {
+        notRead.add(kind, data as Parameters<NotReadLines["add"]>[1]);
+      }
       setDetails(notRead.lines);
     });
   }, [changes]);

@@ -1,4 +1,7 @@
-/** Formats numbers for people: as the command line does (src/base/text/format.ts), with a sign for what is unknown. */
+/**
+ * Formats numbers for people: as the command line does (src/base/text/format.ts), with a sign for
+ * what is unknown.
+ */
 import { count, localTime, number } from "../../../base/text/format.ts";
 
 const NONE = "–";

@@ -80,7 +80,9 @@ export function listenToKeys(): void {
   let went = 0;
   document.getElementById("keys")!.addEventListener("click", showKeys);
   addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (
+      event.defaultPrevented || isTyping(event) || event.ctrlKey || event.metaKey || event.altKey
+    ) return;
     const second = event.timeStamp - went < PAIR_MS;
     went = 0;
     if (event.key === "?") showKeys();

@@ -2,7 +2,14 @@
 import { now } from "./api.ts";
 import { attempt } from "./dialog.tsx";
 import { type IconName, ICONS } from "./dom.ts";
-import { type ComponentChildren, useEffect, useLayoutEffect, useReducer, useRef, useState } from "./preact.ts";
+import {
+  type ComponentChildren,
+  useEffect,
+  useLayoutEffect,
+  useReducer,
+  useRef,
+  useState,
+} from "./preact.ts";
 
 export function Icon({ name }: { name: IconName }) {
   return (
@@ -29,9 +36,10 @@ export function ScrollTable({ label, kind, headings, caption = label, children }
         <caption class="unseen">{caption}</caption>
         <thead>
           <tr>
-            {headings.map((one) => typeof one === "string" ? [one, undefined] as const : one).map(([text, c], i) => (
-              <th key={i} scope="col" class={c}>{text}</th>
-            ))}
+            {headings.map((one) => typeof one === "string" ? [one, undefined] as const : one).map((
+              [text, c],
+              i,
+            ) => <th key={i} scope="col" class={c}>{text}</th>)}
           </tr>
         </thead>
         <tbody>{children}</tbody>
@@ -41,7 +49,9 @@ export function ScrollTable({ label, kind, headings, caption = label, children }
 }
 
 /** Terms and values in a grid. */
-export function Terms({ kind, of }: { kind: string; of: (readonly [string, ComponentChildren])[] }) {
+export function Terms(
+  { kind, of }: { kind: string; of: (readonly [string, ComponentChildren])[] },
+) {
   return (
     <dl class={kind}>
       {of.map(([term, value]) => (
@@ -77,7 +87,10 @@ export function useRedraw(): () => void {
   return useReducer((n: number) => n + 1, 0)[1] as () => void;
 }
 
-/** The daemon's time, updated every second, even while the daemon is silent, so that staleness is visible. */
+/**
+ * The daemon's time, updated every second, even while the daemon is silent, so that staleness is
+ * visible.
+ */
 export function useNow(): number {
   const redraw = useRedraw();
   useEffect(() => {

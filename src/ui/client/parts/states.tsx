@@ -10,8 +10,12 @@ export function Chip({ state }: { state: string }) {
 }
 
 /** 3 EXECUTING, 1 FAULTED: for a group, in the order of a run's life. */
-export function countStates(runs: readonly Pick<RunJson, "state">[]): [state: string, count: number][] {
-  return RUN_STATES.map((state): [string, number] => [state, runs.filter((r) => r.state === state).length])
+export function countStates(
+  runs: readonly Pick<RunJson, "state">[],
+): [state: string, count: number][] {
+  return RUN_STATES.map((
+    state,
+  ): [string, number] => [state, runs.filter((r) => r.state === state).length])
     .filter(([, count]) => count > 0);
 }
 

@@ -12,10 +12,15 @@ export interface Tab {
   content(): ComponentChildren;
 }
 
-/** A panel is created when it is first shown, and hidden afterwards; `inSight` is called with the one that is shown. */
+/**
+ * A panel is created when it is first shown, and hidden afterwards; `inSight` is called with the
+ * one that is shown.
+ */
 export function Tabs({ list, inSight }: { list: Tab[]; inSight?: (id: string) => void }) {
   const requested = location.hash.slice(1);
-  const [current, setCurrent] = useState(list.some((t) => t.id === requested) ? requested : list[0]!.id);
+  const [current, setCurrent] = useState(
+    list.some((t) => t.id === requested) ? requested : list[0]!.id,
+  );
   const opened = useRef(new Set<string>());
   const strip = useRef<HTMLDivElement>(null);
   opened.current.add(current);
@@ -31,7 +36,12 @@ export function Tabs({ list, inSight }: { list: Tab[]; inSight?: (id: string) =>
   }, []);
   const onKeyDown = (event: KeyboardEvent) => {
     const at = list.findIndex((t) => t.id === current);
-    const moves: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: list.length - 1 };
+    const moves: Record<string, number> = {
+      ArrowRight: at + 1,
+      ArrowLeft: at - 1,
+      Home: 0,
+      End: list.length - 1,
+    };
     const to = moves[event.key];
     if (to === undefined) return;
     event.preventDefault();
@@ -41,7 +51,13 @@ export function Tabs({ list, inSight }: { list: Tab[]; inSight?: (id: string) =>
   };
   return (
     <div class="tabbed">
-      <div class="tabs" role="tablist" aria-label="Views of this run" ref={strip} onKeyDown={onKeyDown}>
+      <div
+        class="tabs"
+        role="tablist"
+        aria-label="Views of this run"
+        ref={strip}
+        onKeyDown={onKeyDown}
+      >
         {list.map(({ id, label }) => (
           <button
             key={id}

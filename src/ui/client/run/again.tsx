@@ -1,4 +1,6 @@
-/** Another run like this one, with changes: what ran is shown, and what may change is text to edit. */
+/**
+ * Another run like this one, with changes: what ran is shown, and what may change is text to edit.
+ */
 import { commandWords } from "../../../runs/command_words.ts";
 import { changedLines, parameterLines } from "../../../runs/repeated_config.ts";
 import type { RunPage } from "../../api/page_json.ts";
@@ -31,7 +33,9 @@ export function Again({ id, done }: AgainProps) {
         answer(runApi.config.$get({ ...param(id), query: {} })),
       ]);
       const words = commandWords(JSON.parse(config.text));
-      const command = words.map((word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+      const command = words.map((word) =>
+        /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+      );
       const own = run.parameters.filter(({ source }) => IN_CONFIG.includes(source));
       setBefore({ run, command: command.join(" "), lines: parameterLines(own) });
     };
@@ -71,7 +75,8 @@ function Form({ before: { run, command, lines }, done }: { before: Before; done(
     <dialog
       class="again"
       aria-label="Run again with changes"
-      ref={(dialog: HTMLDialogElement | null) => void (dialog?.open === false && dialog.showModal())}
+      ref={(dialog: HTMLDialogElement | null) =>
+        void (dialog?.open === false && dialog.showModal())}
       onClose={done}
     >
       <form
@@ -93,17 +98,19 @@ function Form({ before: { run, command, lines }, done }: { before: Before; done(
           <span>Command</span>
           <pre tabIndex={0} aria-label="Command">{command}</pre>
         </div>
-        {lines === "" ? <p>No parameter of this run is known from its command or config.</p> : (
-          <label class="field">
-            Parameters
-            <textarea
-              rows={Math.min(MOST_ROWS, lines.split("\n").length + 1)}
-              spellcheck={false}
-              value={text}
-              onInput={(e) => setText(e.currentTarget.value)}
-            />
-          </label>
-        )}
+        {lines === ""
+          ? <p>No parameter of this run is known from its command or config.</p>
+          : (
+            <label class="field">
+              Parameters
+              <textarea
+                rows={Math.min(MOST_ROWS, lines.split("\n").length + 1)}
+                spellcheck={false}
+                value={text}
+                onInput={(e) => setText(e.currentTarget.value)}
+              />
+            </label>
+          )}
         <p class="sub">It starts with the code that is there now. This run stays as it is.</p>
         {trouble !== "" && <p role="alert">{trouble}</p>}
         <div class="dialog-buttons">

@@ -18,15 +18,22 @@ export function Code({ run }: { run: RunPage }) {
     return () => current = false;
   }, [run.run_id, run.attempt, run.state]);
   if (code === undefined) return null;
-  const { facts, files, left_out: leftOut, masked, packages, patch, patch_bytes: patchBytes } = code;
+  const { facts, files, left_out: leftOut, masked, packages, patch, patch_bytes: patchBytes } =
+    code;
   if (facts.length === 0) {
-    return <p class="empty">Nothing is recorded of this run's code. Runs that start in a git repository have it.</p>;
+    return (
+      <p class="empty">
+        Nothing is recorded of this run's code. Runs that start in a git repository have it.
+      </p>
+    );
   }
   return (
     <div class="code">
       <Terms
         kind="details"
-        of={facts.map(({ name, text }) => [name.charAt(0).toUpperCase() + name.slice(1), text] as const)}
+        of={facts.map(({ name, text }) =>
+          [name.charAt(0).toUpperCase() + name.slice(1), text] as const
+        )}
       />
       {files.length > 0 && (
         <section>
@@ -42,14 +49,20 @@ export function Code({ run }: { run: RunPage }) {
           {masked.length > 0 && <p class="sub">{`Secrets are masked in ${masked.join(", ")}.`}</p>}
           <pre class="json" tabIndex={0} aria-label="Changes to the commit">{patch}</pre>
           {patchBytes > patch.length && (
-            <p class="sub">{`The first part of ${bytes(patchBytes)}; mosaic show --diff prints all.`}</p>
+            <p class="sub">
+              {`The first part of ${bytes(patchBytes)}; mosaic show --diff prints all.`}
+            </p>
           )}
         </section>
       )}
       {leftOut.length > 0 && (
         <section>
           <h3>Differs, and is not recorded</h3>
-          <ScrollTable label="Files that are not recorded" kind="records" headings={["File", "Why"]}>
+          <ScrollTable
+            label="Files that are not recorded"
+            kind="records"
+            headings={["File", "Why"]}
+          >
             {leftOut.map(({ path, why }) => (
               <tr key={path}>
                 <td class="mono whole">{path}</td>

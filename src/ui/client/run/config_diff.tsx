@@ -1,5 +1,9 @@
 /** The differences between the configs of runs, setting by setting. */
-import { type ComparisonRow, configDifferences, optionsApart } from "../../../config/differences.ts";
+import {
+  type ComparisonRow,
+  configDifferences,
+  optionsApart,
+} from "../../../config/differences.ts";
 import { answer, param, runApi, untilRead } from "../parts/api.ts";
 import { noticeOf } from "../parts/dialog.tsx";
 import { ScrollTable } from "../parts/parts.tsx";
@@ -12,7 +16,9 @@ export interface DifferencesProps {
   runs: { run_id: string; name: string }[];
 }
 
-/** A table of the settings that differ between runs, without what mosaic itself adds to each config. */
+/**
+ * A table of the settings that differ between runs, without what mosaic itself adds to each config.
+ */
 export function ConfigDifferences({ runs: all }: DifferencesProps) {
   const runs = all.slice(0, MOST);
   const [rows, setRows] = useState<ComparisonRow[]>();
@@ -22,7 +28,9 @@ export function ConfigDifferences({ runs: all }: DifferencesProps) {
       const configs = await Promise.all(
         runs.map(async ({ run_id }) => ({
           run_id,
-          config: JSON.parse((await answer(runApi.config.$get({ ...param(run_id), query: {} }))).text) as unknown,
+          config: JSON.parse(
+            (await answer(runApi.config.$get({ ...param(run_id), query: {} }))).text,
+          ) as unknown,
         })),
       );
       if (current) setRows(optionsApart(configDifferences(configs)));

@@ -17,7 +17,11 @@ export function Lifecycle({ run }: { run: RunPage }) {
   const final = (i: number) => ended && i === steps.length - 1;
   return (
     <div>
-      <div class="lifebar" role="img" aria-label={`States over ${duration(until(steps.length - 1) - first.at)}`}>
+      <div
+        class="lifebar"
+        role="img"
+        aria-label={`States over ${duration(until(steps.length - 1) - first.at)}`}
+      >
         {steps.map((t, i) => {
           const took = Math.max(0, until(i) - t.at);
           return !final(i) && (
@@ -33,13 +37,17 @@ export function Lifecycle({ run }: { run: RunPage }) {
       <ol class="lifelist">
         {steps.map((t, i) => {
           const before = steps[i - 1];
-          const attempt = before !== undefined && t.attempt !== before.attempt ? `attempt ${t.attempt}` : "";
+          const attempt = before !== undefined && t.attempt !== before.attempt
+            ? `attempt ${t.attempt}`
+            : "";
           return (
             <li key={t.seq} data-state={t.to}>
               <time title={moment(t.at)}>{clock(t.at)}</time>
               <Chip state={t.to} />
               <span class="took">{final(i) ? "" : duration(until(i) - t.at)}</span>
-              <span class="why">{[attempt, sentence(t.reason ?? "")].filter((x) => x !== "").join(": ")}</span>
+              <span class="why">
+                {[attempt, sentence(t.reason ?? "")].filter((x) => x !== "").join(": ")}
+              </span>
             </li>
           );
         })}

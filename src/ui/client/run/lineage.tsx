@@ -26,7 +26,9 @@ export function Lineage({ run }: { run: RunPage }) {
       {names.length > 0 && (
         <p class="sub">
           {names.map(({ name, version, aliases, path }) =>
-            `${path} is ${[`${name}:v${version}`, ...aliases.map((alias) => `${name}:${alias}`)].join(", ")}`
+            `${path} is ${
+              [`${name}:v${version}`, ...aliases.map((alias) => `${name}:${alias}`)].join(", ")
+            }`
           ).join("; ")}
         </p>
       )}
@@ -44,7 +46,9 @@ function Uses({ heading, uses, root }: { heading: string; uses: readonly Use[]; 
       <ScrollTable label={heading} kind="records" headings={["Run", "Read", "Of", "As", "SHA-256"]}>
         {uses.map((use) => (
           <tr key={`${use.run_id} ${use.source_run_id} ${use.path}`}>
-            <td>{use.run_id === root ? "this run" : <RunLink id={use.run_id} name={use.run_name} />}</td>
+            <td>
+              {use.run_id === root ? "this run" : <RunLink id={use.run_id} name={use.run_name} />}
+            </td>
             <td class="mono whole">{use.path}</td>
             <td>
               {use.source_run_id === null

@@ -35,7 +35,13 @@ export class Logs {
   #hidden = 0;
   #busy = false;
   #generation = 0;
-  #lines = h("div", { class: "log-lines", tabIndex: 0, role: "log", "aria-label": "Log", "aria-live": "off" });
+  #lines = h("div", {
+    class: "log-lines",
+    tabIndex: 0,
+    role: "log",
+    "aria-label": "Log",
+    "aria-live": "off",
+  });
   #attempts = h("select", {
     "aria-label": "Attempt",
     hidden: true,
@@ -50,7 +56,11 @@ export class Logs {
   #follow = h("input", { type: "checkbox", checked: true });
   #plain = h("input", { type: "checkbox", checked: true, onchange: () => this.#restart() });
   #earlier = h("button", { type: "button", onclick: () => this.#scrollBack() }, "Earlier lines");
-  #search = h("input", { type: "search", placeholder: "Search the whole log", "aria-label": "Search the whole log" });
+  #search = h("input", {
+    type: "search",
+    placeholder: "Search the whole log",
+    "aria-label": "Search the whole log",
+  });
   #empty = h("p", { class: "empty", hidden: true });
   #found = h("div", { class: "found", hidden: true });
 
@@ -110,7 +120,9 @@ export class Logs {
 
   #choose(stream: string): void {
     this.#stream = stream;
-    for (const b of this.#streams.children) b.setAttribute("aria-pressed", String(b.textContent === stream));
+    for (const b of this.#streams.children) {
+      b.setAttribute("aria-pressed", String(b.textContent === stream));
+    }
     this.#restart();
   }
 
@@ -131,7 +143,11 @@ export class Logs {
       this.#from = chunk.from;
       this.#take(chunk);
       // In a worker's telemetry the few other lines may be far back.
-      for (let i = 0; i < MOST_EARLIER_READS && from < 0 && this.#from > 0 && !this.#lines.hasChildNodes(); i++) {
+      for (
+        let i = 0;
+        i < MOST_EARLIER_READS && from < 0 && this.#from > 0 && !this.#lines.hasChildNodes();
+        i++
+      ) {
         await this.#loadEarlier();
         if (mine !== this.#generation) return;
       }
@@ -150,7 +166,11 @@ export class Logs {
   }
 
   #ofAttempt<T>(query: Record<string, string | number>): Promise<T> {
-    return logOf<T>(this.runId, this.#stream, this.#chosen === 0 ? query : { ...query, attempt: this.#chosen });
+    return logOf<T>(
+      this.runId,
+      this.#stream,
+      this.#chosen === 0 ? query : { ...query, attempt: this.#chosen },
+    );
   }
 
   /** The number of attempts that the run has. */
@@ -158,7 +178,10 @@ export class Logs {
     if (this.#attempts.options.length !== newest) {
       fill(
         this.#attempts,
-        ...Array.from({ length: newest }, (_, i) => h("option", { value: i + 1 }, `Attempt ${i + 1}`)),
+        ...Array.from(
+          { length: newest },
+          (_, i) => h("option", { value: i + 1 }, `Attempt ${i + 1}`),
+        ),
       );
     }
     this.#attempts.value = String(this.#chosen || newest);
@@ -170,7 +193,10 @@ export class Logs {
     if (this.#chosen !== 0) return;
     if (attemptNumber !== this.#attempt && this.#attempt !== 0) return this.#restart();
     const size = sizes[this.#stream] ?? 0;
-    if (!this.#follow.checked || this.#busy || size <= this.#to || size === this.#seen || !this.element.isConnected) {
+    if (
+      !this.#follow.checked || this.#busy || size <= this.#to || size === this.#seen ||
+      !this.element.isConnected
+    ) {
       return;
     }
     this.#busy = true;
@@ -179,7 +205,11 @@ export class Logs {
       let from = this.#to;
       if (size - from > JUMP_BYTES) {
         this.#lines.append(
-          h("div", { class: "skipped" }, `${bytes(size - TAIL_BYTES - from)} not shown; search reads all of it`),
+          h(
+            "div",
+            { class: "skipped" },
+            `${bytes(size - TAIL_BYTES - from)} not shown; search reads all of it`,
+          ),
         );
         from = size - TAIL_BYTES;
       }
@@ -225,7 +255,9 @@ export class Logs {
     const where = this.#from > 0 ? "in the last lines" : "in this log";
     setText(
       this.#empty,
-      nothing ? `Nothing on ${this.#stream} so far.` : `There is only telemetry ${where}; it has views of its own.`,
+      nothing
+        ? `Nothing on ${this.#stream} so far.`
+        : `There is only telemetry ${where}; it has views of its own.`,
     );
     setText(this.#state, nothing ? "empty so far" : `${bytes(size)}${hidden}`);
   }
@@ -244,7 +276,12 @@ export class Logs {
       }
       const shown = afterReturns(line);
       rows.push(
-        h("div", { "data-next": offset }, colored(shown.slice(0, LONGEST_LINE)), shown.length > LONGEST_LINE && " …"),
+        h(
+          "div",
+          { "data-next": offset },
+          colored(shown.slice(0, LONGEST_LINE)),
+          shown.length > LONGEST_LINE && " …",
+        ),
       );
     }
     return rows;

@@ -1,7 +1,16 @@
-/** Beside a run's charts: how it stands in large, the rest small and only where it says something. */
+/**
+ * Beside a run's charts: how it stands in large, the rest small and only where it says something.
+ */
 import { eta, fraction } from "../../../runs/fields/progress.ts";
 import { RUN_FACTS, TELEMETRY_FACTS } from "../../../runs/fields/run_facts.ts";
-import { elapsedText, isStale, note, progressOf, rewardOf, stepsOf } from "../../../runs/fields/run_texts.ts";
+import {
+  elapsedText,
+  isStale,
+  note,
+  progressOf,
+  rewardOf,
+  stepsOf,
+} from "../../../runs/fields/run_texts.ts";
 import { compact, duration } from "../../../base/text/format.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import { Actions } from "../parts/actions.tsx";
@@ -17,14 +26,25 @@ import { Name, Notes, Tags } from "./written.tsx";
 const OF_ALL = new Map([...RUN_FACTS, ...TELEMETRY_FACTS].map((fact) => [fact.name, fact]));
 /** Below the large figures: those that change, or that are not as usual. */
 const FACTS = [
-  ...["steps", "episodes", "elapsed", "waits", "last record", "last output", "backlog", "gpus", "attempt"],
+  ...[
+    "steps",
+    "episodes",
+    "elapsed",
+    "waits",
+    "last record",
+    "last output",
+    "backlog",
+    "gpus",
+    "attempt",
+  ],
   ...["rate limit", "code"],
 ];
 /** They stand elsewhere on the page. */
 const ELSEWHERE = ["outcome", "reason", "hint", "notes", "tags", "progress", "reward"];
 const DETAILS = [...OF_ALL.keys()].filter((name) => ![...FACTS, ...ELSEWHERE].includes(name));
 
-const heading = (name: string) => name === "gpus" ? "GPUs" : name.charAt(0).toUpperCase() + name.slice(1);
+const heading = (name: string) =>
+  name === "gpus" ? "GPUs" : name.charAt(0).toUpperCase() + name.slice(1);
 
 /** A parameter's value for display. */
 const parameterText = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
@@ -39,7 +59,9 @@ export function Rail({ run }: { run: RunPage }) {
   const facts = FACTS.filter((name) => !ended || !OF_LIVE.includes(name))
     .map((name) => [name, OF_ALL.get(name)!.text(run, { now: at })] as const)
     // The large figures tell the time of a run whose end is not known.
-    .filter(([name, value]) => value !== "" && !(name === "elapsed" && !isFar && value === elapsedText(run, at)))
+    .filter(([name, value]) =>
+      value !== "" && !(name === "elapsed" && !isFar && value === elapsedText(run, at))
+    )
     .filter(([name, value]) => !(name === "episodes" && value === "0"));
   const said = note(run, at);
   const why = said === run.reason ? sentence(said) : said;
@@ -60,7 +82,9 @@ export function Rail({ run }: { run: RunPage }) {
           {facts.map(([name, value]) => (
             <div key={name}>
               <dt>{heading(name)}</dt>
-              <dd class={name === "last record" && isStale(run, at) ? "stale" : undefined}>{value}</dd>
+              <dd class={name === "last record" && isStale(run, at) ? "stale" : undefined}>
+                {value}
+              </dd>
             </div>
           ))}
         </dl>
@@ -71,7 +95,10 @@ export function Rail({ run }: { run: RunPage }) {
         {run.parameters.length > 0 && (
           <section>
             <h2>Parameters</h2>
-            <Terms kind="details" of={run.parameters.map(({ name, value }) => [name, parameterText(value)])} />
+            <Terms
+              kind="details"
+              of={run.parameters.map(({ name, value }) => [name, parameterText(value)])}
+            />
           </section>
         )}
         <section>
@@ -82,7 +109,9 @@ export function Rail({ run }: { run: RunPage }) {
           <h2>Details</h2>
           <Terms
             kind="details"
-            of={DETAILS.map((name) => [heading(name), detailOf(name, run)] as const).filter(([, value]) => value)}
+            of={DETAILS.map((name) => [heading(name), detailOf(name, run)] as const).filter((
+              [, value],
+            ) => value)}
           />
         </section>
         <CommandAndCode id={run.run_id} />
@@ -95,11 +124,14 @@ export function Rail({ run }: { run: RunPage }) {
 function Figures({ run, at }: { run: RunPage; at: number }) {
   const { objective, mean_reward_100: mean, reported_reward: told } = run.telemetry;
   const reward = rewardOf(run);
-  const of = objective?.name ?? (mean !== null ? "mean of the last 100 episodes" : told?.name ?? "");
+  const of = objective?.name ??
+    (mean !== null ? "mean of the last 100 episodes" : told?.name ?? "");
   const progress = progressOf(run, at);
   const part = isEnded(run) ? undefined : fraction(progress);
   const left = eta(progress);
-  const done = progress.maxSteps > 0 ? `${compact(stepsOf(run))} of ${compact(progress.maxSteps)} steps` : "";
+  const done = progress.maxSteps > 0
+    ? `${compact(stepsOf(run))} of ${compact(progress.maxSteps)} steps`
+    : "";
   return (
     <div class="standings">
       {reward !== null && (
@@ -122,7 +154,8 @@ function Figures({ run, at }: { run: RunPage; at: number }) {
               <span style={{ width: `${(part * 100).toFixed(1)}%` }} />
             </span>
             <div class="sub">
-              {[done, left === undefined ? "" : `${duration(left)} left`].filter((t) => t !== "").join(", ")}
+              {[done, left === undefined ? "" : `${duration(left)} left`].filter((t) => t !== "")
+                .join(", ")}
             </div>
           </div>
         )}

@@ -70,10 +70,19 @@ export function Run({ id }: { id: string }) {
       } catch (error) {
         if (!mounted) return;
         if (!(error instanceof Refused && error.status === 404)) {
-          setTrouble(`The run cannot be read, trying again: ${error instanceof Error ? error.message : error}`);
+          setTrouble(
+            `The run cannot be read, trying again: ${
+              error instanceof Error ? error.message : error
+            }`,
+          );
           return again();
         }
-        setTrouble(<Later view="Nowhere" props={{ what: `There is no run ${id}.` } satisfies { what: string }} />);
+        setTrouble(
+          <Later
+            view="Nowhere"
+            props={{ what: `There is no run ${id}.` } satisfies { what: string }}
+          />,
+        );
         try {
           // A view without live data still shows the state of the connection.
           const { head } = await listRuns({ limit: "1" });
@@ -124,7 +133,9 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
     // The panel of the overview may be created later.
     const picked = (event: Event) =>
       curves.current?.contains(event.target as Node) &&
-      attempt(() => pick(shown.current, (event as CustomEvent).detail, { clip: setSought, frame: setFrame }));
+      attempt(() =>
+        pick(shown.current, (event as CustomEvent).detail, { clip: setSought, frame: setFrame })
+      );
     addEventListener("mosaic-pick", picked);
     return () => removeEventListener("mosaic-pick", picked);
   }, []);
@@ -155,7 +166,9 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
                   <LeftOut runId={runId} changes={events} />
                   {run.base_dir === "evals" && <Evaluation runId={runId} state={run.state} />}
                   <div ref={curves} class="curves">
-                    {!isEnded(run) && tab !== "" && <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />}
+                    {!isEnded(run) && tab !== "" && (
+                      <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />
+                    )}
                     <Charts runs={charted} changes={points.current} />
                   </div>
                 </div>
@@ -167,7 +180,12 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
               content: () => (
                 <Later
                   view="Explorer"
-                  props={{ runId, kind: "steps", head: heads.steps, inSight: tab === "steps" } satisfies ExplorerProps}
+                  props={{
+                    runId,
+                    kind: "steps",
+                    head: heads.steps,
+                    inSight: tab === "steps",
+                  } satisfies ExplorerProps}
                 />
               ),
             },
@@ -192,7 +210,12 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
               content: () => (
                 <Later
                   view="Frames"
-                  props={{ runId, heads, inSight: tab === "frames", sought: frame } satisfies FramesProps}
+                  props={{
+                    runId,
+                    heads,
+                    inSight: tab === "frames",
+                    sought: frame,
+                  } satisfies FramesProps}
                 />
               ),
             },
@@ -227,7 +250,11 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
               label: "Code",
               content: () => <Later view="Code" props={{ run } satisfies { run: RunPage }} />,
             },
-            { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
+            {
+              id: "events",
+              label: "Events",
+              content: () => <Events runId={runId} changes={events} />,
+            },
             {
               id: "artifacts",
               label: "Artifacts",
@@ -249,7 +276,11 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
 function Evaluation({ runId, state }: { runId: string; state: RunJson["state"] }) {
   const [summary, setSummary] = useState<unknown>(null);
   useEffect(
-    () => untilRead(async () => setSummary((await answer(runApi.eval.$get(param(runId)))).summary), noticeOf),
+    () =>
+      untilRead(
+        async () => setSummary((await answer(runApi.eval.$get(param(runId)))).summary),
+        noticeOf,
+      ),
     [state],
   );
   if (summary === null || typeof summary !== "object") return null;
@@ -272,7 +303,11 @@ function Config({ run }: { run: RunPage }) {
   const [revealed, setRevealed] = useState(false);
   const [other, setOther] = useState<RunJson>();
   const read = async (reveal: boolean) => {
-    setConfig(await answer(runApi.config.$get({ ...param(run.run_id), query: reveal ? { reveal: "1" } : {} })));
+    setConfig(
+      await answer(
+        runApi.config.$get({ ...param(run.run_id), query: reveal ? { reveal: "1" } : {} }),
+      ),
+    );
     setRevealed(reveal);
   };
   useEffect(() => untilRead(() => read(false), noticeOf), []);
@@ -295,7 +330,9 @@ function Config({ run }: { run: RunPage }) {
             {`Show ${hidden} hidden ${hidden === 1 ? "value" : "values"}`}
           </button>
         )}
-        {revealed && <button type="button" onClick={() => attempt(() => read(false))}>Hide secrets</button>}
+        {revealed && (
+          <button type="button" onClick={() => attempt(() => read(false))}>Hide secrets</button>
+        )}
         <RunPicker label="Difference from another run" without={[run.run_id]} onpick={setOther} />
         {other && <span class="sub">{other.name}</span>}
       </div>
@@ -315,7 +352,11 @@ function Config({ run }: { run: RunPage }) {
 
 function Artifacts({ run }: { run: RunPage }) {
   if (run.artifacts.length === 0) {
-    return <p class="empty">No artifacts yet: files under checkpoints, videos and tensorboard appear here.</p>;
+    return (
+      <p class="empty">
+        No artifacts yet: files under checkpoints, videos and tensorboard appear here.
+      </p>
+    );
   }
   return (
     <ScrollTable

@@ -65,7 +65,10 @@ export function Tags({ run }: { run: RunPage }) {
 /** A variable, so that the bundler leaves it a script of its own. */
 const PARSER = "/assets/markdown.js";
 
-/** Notes as elements, created once and not at each change of the run; plain text until the parser is loaded. */
+/**
+ * Notes as elements, created once and not at each change of the run; plain text until the parser is
+ * loaded.
+ */
 function Markdown({ text }: { text: string }) {
   const [made, setMade] = useState<{ text: string; content: ComponentChildren }>();
   useEffect(() => {
@@ -165,10 +168,14 @@ function blocks(tokens: Token[] = []): ComponentChildren {
         return (
           <table key={i} class="records">
             <thead>
-              <tr>{t.header.map((cell, n) => <th key={n} scope="col">{blocks(cell.tokens)}</th>)}</tr>
+              <tr>
+                {t.header.map((cell, n) => <th key={n} scope="col">{blocks(cell.tokens)}</th>)}
+              </tr>
             </thead>
             <tbody>
-              {t.rows.map((row, r) => <tr key={r}>{row.map((cell, n) => <td key={n}>{blocks(cell.tokens)}</td>)}</tr>)}
+              {t.rows.map((row, r) => (
+                <tr key={r}>{row.map((cell, n) => <td key={n}>{blocks(cell.tokens)}</td>)}</tr>
+              ))}
             </tbody>
           </table>
         );

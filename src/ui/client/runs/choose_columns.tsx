@@ -26,11 +26,14 @@ export interface ColumnsProps {
 export function Columns({ all, usual, shown, change, done }: ColumnsProps) {
   const [typed, setTyped] = useState("");
   const known = [...usual, ...all];
-  const of = (name: string) => known.find((column) => column.name === name) ?? { name, label: name };
+  const of = (name: string) =>
+    known.find((column) => column.name === name) ?? { name, label: name };
   const wanted = typed.trim().toLowerCase();
   const fits = ({ name, label }: Offered) => `${name} ${label}`.toLowerCase().includes(wanted);
   const hidden = known.filter((one) => !shown.includes(one.name) && fits(one))
-    .sort((a, b) => Number(!usual.includes(a)) - Number(!usual.includes(b)) || natural(a.name, b.name));
+    .sort((a, b) =>
+      Number(!usual.includes(a)) - Number(!usual.includes(b)) || natural(a.name, b.name)
+    );
   const move = (name: string, to: number) => {
     const next = shown.filter((one) => one !== name);
     next.splice(to, 0, name);
@@ -52,10 +55,13 @@ export function Columns({ all, usual, shown, change, done }: ColumnsProps) {
           <input
             type="checkbox"
             checked={at >= 0}
-            onChange={() => change(at >= 0 ? shown.filter((one) => one !== name) : [...shown, name])}
+            onChange={() =>
+              change(at >= 0 ? shown.filter((one) => one !== name) : [...shown, name])}
           />{" "}
           {label}
-          {/^(?:param|metric)\./.test(name) && <span class="sub">{` ${name.slice(0, name.indexOf("."))}`}</span>}
+          {/^(?:param|metric)\./.test(name) && (
+            <span class="sub">{` ${name.slice(0, name.indexOf("."))}`}</span>
+          )}
         </label>
         {([[-1, "earlier", "↑"], [1, "later", "↓"]] as const).map(([by, where, sign]) => (
           <button
@@ -76,7 +82,8 @@ export function Columns({ all, usual, shown, change, done }: ColumnsProps) {
     <dialog
       class="columns"
       aria-label="Columns"
-      ref={(dialog: HTMLDialogElement | null) => void (dialog?.open === false && dialog.showModal())}
+      ref={(dialog: HTMLDialogElement | null) =>
+        void (dialog?.open === false && dialog.showModal())}
       onClose={done}
     >
       <h2>Columns</h2>
@@ -88,7 +95,9 @@ export function Columns({ all, usual, shown, change, done }: ColumnsProps) {
         onInput={(e) => setTyped(e.currentTarget.value)}
       />
       <ol aria-label="Shown">{shown.map(of).filter(fits).map(line)}</ol>
-      <h3>{`Not shown${hidden.length > OFFERED ? `: the first ${OFFERED} of ${hidden.length}` : ""}`}</h3>
+      <h3>
+        {`Not shown${hidden.length > OFFERED ? `: the first ${OFFERED} of ${hidden.length}` : ""}`}
+      </h3>
       <ol aria-label="Not shown">{hidden.slice(0, OFFERED).map(line)}</ol>
       <div class="dialog-buttons">
         <button type="button" onClick={() => change(undefined)}>Usual columns</button>

@@ -15,9 +15,14 @@ export interface Eyes {
  * @param most bound on the runs
  * @returns ids in the list's order
  */
-export function drawnOf(rows: readonly (readonly string[])[], { base, on, off }: Eyes, most: number): string[] {
+export function drawnOf(
+  rows: readonly (readonly string[])[],
+  { base, on, off }: Eyes,
+  most: number,
+): string[] {
   const usual = base === "all" ? rows.length : base === "none" ? 0 : FIRST_ROWS;
-  return rows.flatMap((ids, row) => ids.filter((id) => on.has(id) || (row < usual && !off.has(id)))).slice(0, most);
+  return rows.flatMap((ids, row) => ids.filter((id) => on.has(id) || (row < usual && !off.has(id))))
+    .slice(0, most);
 }
 
 /** The choice after these runs are shown or hidden; everything else stays as it is. */

@@ -1,4 +1,7 @@
-/** The one filter of the workspace: a part of a name or id, or the filter language of the command line with completion. */
+/**
+ * The one filter of the workspace: a part of a name or id, or the filter language of the command
+ * line with completion.
+ */
 import { useRef, useState } from "../parts/preact.ts";
 
 /** Offered at once; typing narrows them. */
@@ -21,7 +24,8 @@ export function completions(word: string, names: readonly string[]): string[] {
   if (word === "") return [];
   const wanted = word.toLowerCase();
   const bare = (name: string) => name.toLowerCase().replace(/^(?:param|metric)\./, "");
-  const rank = (name: string) => bare(name).startsWith(wanted) || name.toLowerCase().startsWith(wanted) ? 0 : 1;
+  const rank = (name: string) =>
+    bare(name).startsWith(wanted) || name.toLowerCase().startsWith(wanted) ? 0 : 1;
   const found = names.filter((name) => name.toLowerCase().includes(wanted) && name !== word);
   return found.sort((a, b) => rank(a) - rank(b)).slice(0, OFFERED);
 }

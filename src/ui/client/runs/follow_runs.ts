@@ -27,7 +27,12 @@ export interface Live {
 
 /** These are not drawn, and change without a new point. */
 function withoutRates({ telemetry, ...run }: RunJson): string {
-  return JSON.stringify([run, { ...telemetry, steps_per_second: 0, last_output_at: null, journal_size: 0 }]);
+  return JSON.stringify([run, {
+    ...telemetry,
+    steps_per_second: 0,
+    last_output_at: null,
+    journal_size: 0,
+  }]);
 }
 
 export interface Following {
@@ -38,7 +43,9 @@ export interface Following {
   removed(id: string): void;
   /** Something is different. */
   changed(): void;
-  /** A second has passed; with the runs of which something was recorded or decided since the last. */
+  /**
+   * A second has passed; with the runs of which something was recorded or decided since the last.
+   */
   ticked(touched: ReadonlySet<string>): void;
 }
 
@@ -58,7 +65,9 @@ export function follow(
     const wanted = chosen === undefined ? runs : runs.filter((r) => chosen.has(r.run_id));
     for (const run of wanted) {
       const before = model.runs.get(run.run_id);
-      if (before === undefined || withoutRates(before) !== withoutRates(run)) touched.add(run.run_id);
+      if (before === undefined || withoutRates(before) !== withoutRates(run)) {
+        touched.add(run.run_id);
+      }
     }
     model.put(wanted);
   };
@@ -124,11 +133,15 @@ export function follow(
       },
       alerts: ({ alerts }: { alerts: EventJson[] }) => {
         for (const event of alerts) {
-          if (model.alert(event)) notice(`Alert: ${event.run_name}: ${alertText(event.data)}`, "error");
+          if (model.alert(event)) {
+            notice(`Alert: ${event.run_name}: ${alertText(event.data)}`, "error");
+          }
         }
         changed();
       },
-      tick: (data: { at: number; runs: RunJson[]; host: HostJson; total: number; trash: number }) => {
+      tick: (
+        data: { at: number; runs: RunJson[]; host: HostJson; total: number; trash: number },
+      ) => {
         heardTime(data.at);
         put(data.runs);
         state.host = data.host;
@@ -137,7 +150,8 @@ export function follow(
         readUnsent(new Set(data.runs.map((r) => r.run_id)));
         // Another daemon's database, or changes that the page has missed: the total shows it.
         const known = model.runs.size;
-        const differs = only === undefined && !state.loading && data.total !== known && known < MOST_RUNS;
+        const differs = only === undefined && !state.loading && data.total !== known &&
+          known < MOST_RUNS;
         mismatches = differs ? mismatches + 1 : 0;
         if (mismatches >= 2) {
           mismatches = 0;

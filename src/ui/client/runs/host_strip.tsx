@@ -67,11 +67,15 @@ export function gpuTitle(
 /** A card: the part of its memory in use is filled. */
 function Slot({ gpu, nameOf }: { gpu: Gpu; nameOf(id: string): string }) {
   const title = gpuTitle(gpu, nameOf);
-  const part = gpu.used_mb === null || !gpu.memory_mb ? 0 : Math.min(1, gpu.used_mb / gpu.memory_mb);
+  const part = gpu.used_mb === null || !gpu.memory_mb
+    ? 0
+    : Math.min(1, gpu.used_mb / gpu.memory_mb);
   const kind = gpu.lost ? " lost" : gpu.others === "" ? "" : " others";
   const inside = (
     <>
-      {part > 0 && <span class="memory" aria-hidden="true" style={{ height: `${Math.round(part * 100)}%` }} />}
+      {part > 0 && (
+        <span class="memory" aria-hidden="true" style={{ height: `${Math.round(part * 100)}%` }} />
+      )}
       <span class="number">{gpu.slot}</span>
     </>
   );
@@ -80,7 +84,12 @@ function Slot({ gpu, nameOf }: { gpu: Gpu; nameOf(id: string): string }) {
   if (run === undefined) return <span class={`slot${kind}`} title={title}>{inside}</span>;
   const href = `/runs/${encodeURIComponent(run)}`;
   return (
-    <a class={`slot used${gpu.run_id === null ? " shared" : ""}${kind}`} title={title} aria-label={title} href={href}>
+    <a
+      class={`slot used${gpu.run_id === null ? " shared" : ""}${kind}`}
+      title={title}
+      aria-label={title}
+      href={href}
+    >
       {inside}
     </a>
   );

@@ -1,4 +1,7 @@
-/** The list's part of the address: which runs, their order, groups, columns, and which of them are drawn. */
+/**
+ * The list's part of the address: which runs, their order, groups, columns, and which of them are
+ * drawn.
+ */
 import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
 import { notice } from "../parts/dialog.tsx";
 import { toAddress } from "../parts/dom.ts";
@@ -14,8 +17,8 @@ export type Pane = typeof PANES[number];
 const PANE_KEY = "mosaic-pane";
 
 /**
- * The columns in the address are parameters and metrics, which stand before the usual columns; or all columns in their
- * order, if the name is one of them.
+ * The columns in the address are parameters and metrics, which stand before the usual columns; or
+ * all columns in their order, if the name is one of them.
  */
 export const isWhole = (columns: readonly string[]): boolean => columns.includes("name");
 export const isFurther = (id: string): boolean => /^(?:param|metric)\./.test(id);
@@ -37,17 +40,22 @@ export function readAddress(model: RunsModel): ListAddress {
   const named = [...new Set(query.getAll("column"))];
   const columns = named.filter((id) => id === "name" || isFurther(id) || usual.includes(id));
   const unknown = named.find((id) => !columns.includes(id));
-  if (unknown !== undefined) notice(`The list has no column "${unknown}", which the address names.`);
+  if (unknown !== undefined) {
+    notice(`The list has no column "${unknown}", which the address names.`);
+  }
   const { filter } = model;
   filter.text = query.get("name") ?? "";
   filter.tag = query.get("tag") ?? "";
   filter.where = query.get("where") ?? "";
   const kind = query.get("kind") ?? "";
   filter.kind = kind === "train" || kind === "eval" ? kind : "";
-  filter.states = new Set((query.get("state") ?? "").split(",").filter((s) => RUN_STATES.some((k) => k === s)));
+  filter.states = new Set(
+    (query.get("state") ?? "").split(",").filter((s) => RUN_STATES.some((k) => k === s)),
+  );
   model.sort = query.get("sort") ?? "submitted";
   model.direction = query.get("dir") === "asc" ? 1 : -1;
-  const ids = (name: string) => new Set((query.get(name) ?? "").split(",").filter((id) => id !== ""));
+  const ids = (name: string) =>
+    new Set((query.get(name) ?? "").split(",").filter((id) => id !== ""));
   const only = runsOfAddress();
   const base = query.get("draw") ?? "";
   // Whoever follows a link to chosen runs wants to see them compared.
@@ -58,7 +66,11 @@ export function readAddress(model: RunsModel): ListAddress {
     groupBy: (query.get("group") ?? "").replace(/^parameter:/, "param."),
     opened: new Set(query.getAll("open")),
     eyes: {
-      base: base === "all" || base === "none" || base === "first" ? base : only.length > 0 ? "all" : "first",
+      base: base === "all" || base === "none" || base === "first"
+        ? base
+        : only.length > 0
+        ? "all"
+        : "first",
       on: ids("on"),
       off: ids("off"),
     },

@@ -26,7 +26,10 @@ export function RunPicker({ label, without, onpick }: Props) {
     let current = true;
     const timer = setTimeout(() => {
       // While the daemon cannot be reached, the page says so.
-      listRuns({ limit: String(OFFERED), name }).then(({ runs }) => current && setFound(runs), () => {});
+      listRuns({ limit: String(OFFERED), name }).then(
+        ({ runs }) => current && setFound(runs),
+        () => {},
+      );
     }, 150);
     return () => {
       current = false;
@@ -51,7 +54,9 @@ export function RunPicker({ label, without, onpick }: Props) {
           if (chosen !== undefined) onpick(chosen);
         }}
       />
-      <datalist id={list}>{offered.map((run) => <option key={run.run_id} value={optionOf(run)} />)}</datalist>
+      <datalist id={list}>
+        {offered.map((run) => <option key={run.run_id} value={optionOf(run)} />)}
+      </datalist>
     </>
   );
 }

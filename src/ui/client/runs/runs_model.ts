@@ -41,7 +41,9 @@ function conditionsOf(where: string): Conditions {
   if (where.trim() === "") return { expression: undefined, columns: [], wrong: "" };
   try {
     const expression = parseExpression(where);
-    const columns = [...columnsOf(expression)].map((name) => idOf(queryColumn(name, "param"), name));
+    const columns = [...columnsOf(expression)].map((name) =>
+      idOf(queryColumn(name, "param"), name)
+    );
     return { expression, columns: columns.filter((id) => id !== undefined), wrong: "" };
   } catch (error) {
     return { expression: undefined, columns: [], wrong: (error as Error).message };
@@ -50,7 +52,11 @@ function conditionsOf(where: string): Conditions {
 
 /** The column as it is asked for; undefined for one of the run itself. */
 function idOf(column: QueryColumn, name: string): string | undefined {
-  return column.type === "run" ? undefined : column.type === "param" ? `param.${column.name}` : name;
+  return column.type === "run"
+    ? undefined
+    : column.type === "param"
+    ? `param.${column.name}`
+    : name;
 }
 
 export class RunsModel {
@@ -66,7 +72,10 @@ export class RunsModel {
   #columns = new Map<string, Record<string, unknown>>();
   direction: 1 | -1 = -1;
 
-  /** Ids in the order last shown; valid until a run is added, removed, or changes a field that order or filters use. */
+  /**
+   * Ids in the order last shown; valid until a run is added, removed, or changes a field that order
+   * or filters use.
+   */
   #order: string[] = [];
   #orderedBy = "";
   #changed = true;
@@ -85,7 +94,9 @@ export class RunsModel {
       if (before === undefined) this.#tags = undefined;
       if (before?.state !== line.state) this.#counts = undefined;
       // A filter may look at any field.
-      if (before?.state !== line.state || expression !== undefined || key(before, 0) !== key(line, 0)) {
+      if (
+        before?.state !== line.state || expression !== undefined || key(before, 0) !== key(line, 0)
+      ) {
         this.#changed = true;
       }
     }
@@ -161,14 +172,19 @@ export class RunsModel {
     const key = this.#valueOf(this.sort);
     const { expression, wrong } = this.conditions();
     if (wrong !== "") return [];
-    const tested = new Map(expression && [...columnsOf(expression)].map((name) => [name, this.#valueOf(name)]));
+    const tested = new Map(
+      expression && [...columnsOf(expression)].map((name) => [name, this.#valueOf(name)]),
+    );
     const budget = new Budget();
     const passing: [Value, RunJson][] = [];
     for (const run of this.runs.values()) {
       if (states.size > 0 && !states.has(run.state)) continue;
       if (kind !== "" && (run.base_dir === "evals") !== (kind === "eval")) continue;
       if (tag !== "" && !run.tags.includes(tag)) continue;
-      if (wanted !== "" && !run.name.toLowerCase().includes(wanted) && !run.run_id.toLowerCase().startsWith(wanted)) {
+      if (
+        wanted !== "" && !run.name.toLowerCase().includes(wanted) &&
+        !run.run_id.toLowerCase().startsWith(wanted)
+      ) {
         continue;
       }
       if (expression && !fits(expression, (name) => tested.get(name)!(run, now), budget)) continue;
@@ -176,7 +192,8 @@ export class RunsModel {
     }
     const descending = this.direction === -1;
     passing.sort(([a, x], [b, y]) =>
-      byValue(a, b, descending) || y.submitted_at.localeCompare(x.submitted_at) || (x.run_id < y.run_id ? 1 : -1)
+      byValue(a, b, descending) || y.submitted_at.localeCompare(x.submitted_at) ||
+      (x.run_id < y.run_id ? 1 : -1)
     );
     return passing.map(([, run]) => run.run_id);
   }

@@ -1,6 +1,6 @@
 /**
- * A table of any length that keeps only the visible rows in the document. Rows that leave the view are reused for those that
- * enter, and cells are written only if their text changes.
+ * A table of any length that keeps only the visible rows in the document. Rows that leave the view
+ * are reused for those that enter, and cells are written only if their text changes.
  */
 import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
@@ -64,14 +64,22 @@ function outcomeLine(run: RunJson, now: number): string {
 }
 
 /** `12.5 ± 0.3` over the members that have a number. */
-function groupText({ value, figure: written = String }: Column, { members }: RunGroup, now: number): string {
-  const values = members.map((r) => value(r, now)).filter((v) => typeof v === "number" && Number.isFinite(v));
+function groupText(
+  { value, figure: written = String }: Column,
+  { members }: RunGroup,
+  now: number,
+): string {
+  const values = members.map((r) => value(r, now)).filter((v) =>
+    typeof v === "number" && Number.isFinite(v)
+  );
   if (values.length === 0) return "";
   const { middle, high } = spreadOf(values as number[], "sd");
   return values.length === 1 ? written(middle) : `${written(middle)} ± ${written(high - middle)}`;
 }
 
-/** How the page shows columns of `mosaic list`; those of a higher `c` leave a narrower page earlier. */
+/**
+ * How the page shows columns of `mosaic list`; those of a higher `c` leave a narrower page earlier.
+ */
 const SHOWN: (Omit<Column, keyof RunColumn> & { name: string })[] = [
   { name: "attempt", label: "Try", title: "Attempt", class: "num c3" },
   { name: "queue", label: "Queue", title: "Position in the queue", class: "num c4" },
@@ -82,11 +90,17 @@ const SHOWN: (Omit<Column, keyof RunColumn> & { name: string })[] = [
   {
     name: "reward",
     label: "Reward",
-    title: "The chosen metric, the mean reward of the last 100 episodes, or a metric such as rollout/ep_rew_mean",
+    title:
+      "The chosen metric, the mean reward of the last 100 episodes, or a metric such as rollout/ep_rew_mean",
     class: "num c0",
   },
   { name: "last_record", label: "Last record", class: "num c3" },
-  { name: "backlog", label: "Backlog", title: "Written by the worker, not stored yet", class: "num c4" },
+  {
+    name: "backlog",
+    label: "Backlog",
+    title: "Written by the worker, not stored yet",
+    class: "num c4",
+  },
   { name: "note", label: "Note", class: "wide c2", cut: true },
 ];
 const OF_RUNS = new Map(runColumns().map((column) => [column.name, column]));
@@ -162,11 +176,15 @@ export class RunsTable {
   /** @param order names of all columns to show; without it, `further` are before the usual ones */
   setColumns(further: Column[], order?: readonly string[]): void {
     const known = [...further, ...COLUMNS];
-    this.#columns = order === undefined ? known : order.flatMap((name) => known.find((c) => c.name === name) ?? []);
+    this.#columns = order === undefined
+      ? known
+      : order.flatMap((name) => known.find((c) => c.name === name) ?? []);
     this.#heads.clear();
     this.table.toggleAttribute("data-further", further.length > 0);
     this.table.style.setProperty("--further", String(further.length));
-    const head = ({ name: id, label, title, class: kind }: Pick<Column, "name" | "label" | "title" | "class">) => {
+    const head = (
+      { name: id, label, title, class: kind }: Pick<Column, "name" | "label" | "title" | "class">,
+    ) => {
       const cell = h(
         "th",
         { scope: "col", class: kind, title, "data-column": id },
@@ -206,7 +224,8 @@ export class RunsTable {
   draw(now: number): void {
     this.#now = now;
     const first = Math.max(0, Math.floor(this.element.scrollTop / this.#rowHeight) - SPARE_ROWS);
-    const visible = Math.ceil((this.element.clientHeight || 600) / this.#rowHeight) + 2 * SPARE_ROWS;
+    const visible = Math.ceil((this.element.clientHeight || 600) / this.#rowHeight) +
+      2 * SPARE_ROWS;
     const slice = this.#shown.slice(first, first + visible);
     const wanted = new Set(slice.map((r) => r.run_id));
     const spare: RowParts[] = [];
@@ -230,13 +249,17 @@ export class RunsTable {
       this.#drawRow(parts, run, first + i, now);
     });
     this.#top.style.height = `${first * this.#rowHeight}px`;
-    this.#bottom.style.height = `${Math.max(0, this.#shown.length - first - slice.length) * this.#rowHeight}px`;
+    this.#bottom.style.height = `${
+      Math.max(0, this.#shown.length - first - slice.length) * this.#rowHeight
+    }px`;
     const measured = (this.#top.nextElementSibling as HTMLElement | null)?.offsetHeight ?? 0;
     if (slice.length > 0 && measured > 0) this.#rowHeight = measured;
   }
 
   #drawChosen() {
-    const [some, all] = this.selected.size === 0 ? [false, false] : this.#chosenOf(this.#shown.flatMap(runsIn));
+    const [some, all] = this.selected.size === 0
+      ? [false, false]
+      : this.#chosenOf(this.#shown.flatMap(runsIn));
     this.#all.checked = all;
     this.#all.indeterminate = some && !all;
   }
@@ -279,11 +302,31 @@ export class RunsTable {
       this.options.selectable && h("td", { class: "check" }, check),
       h("td", { class: "eye" }, eye),
       h("td", {}, state, states),
-      h("td", { class: "wide name" }, h("div", {}, link, fold, tags), h("div", { class: "line" }, outcome, progress)),
+      h(
+        "td",
+        { class: "wide name" },
+        h("div", {}, link, fold, tags),
+        h("div", { class: "line" }, outcome, progress),
+      ),
       cells,
     );
     const parts: RowParts = {
-      ...{ id: "", row, check, eye, chip: state, states, link, name, fold, label, tags, outcome, progress, cells },
+      ...{
+        id: "",
+        row,
+        check,
+        eye,
+        chip: state,
+        states,
+        link,
+        name,
+        fold,
+        label,
+        tags,
+        outcome,
+        progress,
+        cells,
+      },
     };
     return parts;
   }
@@ -315,7 +358,10 @@ export class RunsTable {
     parts.fold.setAttribute("aria-expanded", String(open));
     delete parts.tags.dataset.tags;
     const alerted = members.filter((r) => this.options.alertOf(r.run_id) !== undefined).length;
-    setText(parts.tags, plural(members.length, "run") + (alerted > 0 ? `, ${whole(alerted)} with an alert` : ""));
+    setText(
+      parts.tags,
+      plural(members.length, "run") + (alerted > 0 ? `, ${whole(alerted)} with an alert` : ""),
+    );
     const counts = countStates(members);
     parts.chip.hidden = counts.length > 1;
     parts.states.hidden = counts.length === 1;
@@ -343,7 +389,9 @@ export class RunsTable {
     this.#drawCells(
       parts,
       (column) =>
-        MEANS.includes(column.name) || isValue(column) ? groupText(column, { label, members, open }, now) : "",
+        MEANS.includes(column.name) || isValue(column)
+          ? groupText(column, { label, members, open }, now)
+          : "",
     );
   }
 
@@ -358,7 +406,9 @@ export class RunsTable {
     this.#drawEye(parts, run.name, [run.run_id]);
     const part = isEnded(run) ? undefined : fraction(progressOf(run, now));
     parts.progress.hidden = part === undefined;
-    if (part !== undefined) (parts.progress.firstChild as HTMLElement).style.width = `${(part * 100).toFixed(1)}%`;
+    if (part !== undefined) {
+      (parts.progress.firstChild as HTMLElement).style.width = `${(part * 100).toFixed(1)}%`;
+    }
     setText(parts.outcome, outcomeLine(run, now));
     parts.chip.hidden = false;
     parts.states.hidden = true;
@@ -367,7 +417,9 @@ export class RunsTable {
     parts.row.classList.toggle("selected", selected);
     parts.check.checked = selected;
     const label = `Select ${run.name}`;
-    if (parts.check.getAttribute("aria-label") !== label) parts.check.setAttribute("aria-label", label);
+    if (parts.check.getAttribute("aria-label") !== label) {
+      parts.check.setAttribute("aria-label", label);
+    }
     if (parts.chip.dataset.state !== run.state) parts.chip.dataset.state = run.state;
     setText(parts.chip, stateWord(run.state));
     const href = `/runs/${encodeURIComponent(run.run_id)}`;
@@ -387,7 +439,8 @@ export class RunsTable {
         parts.tags,
         alert !== undefined && h("span", { class: "tag alert", title: alert }, "alert"),
         shownTags.slice(0, MOST_TAGS).map((t) => h("span", { class: "tag" }, t)),
-        more > 0 && h("span", { class: "tag", title: shownTags.slice(MOST_TAGS).join(", ") }, `+${more}`),
+        more > 0 &&
+          h("span", { class: "tag", title: shownTags.slice(MOST_TAGS).join(", ") }, `+${more}`),
       );
     }
     this.#drawCells(parts, (column) => {
@@ -428,7 +481,14 @@ export class RunsTable {
   /** j, k and arrows move, x selects, Enter opens. */
   #onKey(event: KeyboardEvent): void {
     if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
-    const moves: Record<string, number> = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, Home: -Infinity, End: Infinity };
+    const moves: Record<string, number> = {
+      ArrowDown: 1,
+      j: 1,
+      ArrowUp: -1,
+      k: -1,
+      Home: -Infinity,
+      End: Infinity,
+    };
     const move = moves[event.key];
     const run = this.#shown[this.#active];
     if (move !== undefined) {

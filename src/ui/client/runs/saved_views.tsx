@@ -1,4 +1,7 @@
-/** Named addresses, stored in this browser. An address contains the settings of the view, so it can be shared as a link. */
+/**
+ * Named addresses, stored in this browser. An address contains the settings of the view, so it can
+ * be shared as a link.
+ */
 import { ask } from "../parts/dialog.tsx";
 import { render } from "../parts/preact.ts";
 
@@ -29,7 +32,9 @@ export function drawSavedViews(place: HTMLElement): void {
       confirm: "Save",
       field: { label: "Name", value: document.title.replace(" · mosaic", "") },
     });
-    if (name?.trim()) keep([...saved().filter((v) => v.name !== name.trim()), { name: name.trim(), address }]);
+    if (name?.trim()) {
+      keep([...saved().filter((v) => v.name !== name.trim()), { name: name.trim(), address }]);
+    }
   };
   const views = saved();
   render(

@@ -1,4 +1,7 @@
-/** The border between list and charts: dragged, or moved by arrow keys. Its place is kept in this browser. */
+/**
+ * The border between list and charts: dragged, or moved by arrow keys. Its place is kept in this
+ * browser.
+ */
 import { stored } from "../parts/early.ts";
 import { useLayoutEffect, useState } from "../parts/preact.ts";
 
@@ -20,7 +23,8 @@ export function Splitter() {
   }, [width]);
   const [measured, setMeasured] = useState(LEAST);
   useLayoutEffect(() => setMeasured(shown()), [width]);
-  const shown = () => width ?? document.querySelector<HTMLElement>(".runs-pane")?.offsetWidth ?? LEAST;
+  const shown = () =>
+    width ?? document.querySelector<HTMLElement>(".runs-pane")?.offsetWidth ?? LEAST;
   return (
     <div
       class="splitter"

@@ -8,7 +8,10 @@ const STEPS: [does: string, command: string][] = [
   ["Read the manual in the terminal", "mosaic docs"],
 ];
 
-/** Without a clipboard, which a page has over HTTPS and on this machine only, the command is selected instead. */
+/**
+ * Without a clipboard, which a page has over HTTPS and on this machine only, the command is
+ * selected instead.
+ */
 async function copy(command: string, shown: Element): Promise<void> {
   try {
     await navigator.clipboard.writeText(command);

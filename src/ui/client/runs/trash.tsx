@@ -34,7 +34,8 @@ export function Trash({ done }: TrashProps) {
     <dialog
       class="columns trash"
       aria-label="Deleted runs"
-      ref={(dialog: HTMLDialogElement | null) => void (dialog?.open === false && dialog.showModal())}
+      ref={(dialog: HTMLDialogElement | null) =>
+        void (dialog?.open === false && dialog.showModal())}
       onClose={done}
     >
       <h2>Deleted runs</h2>
@@ -47,7 +48,13 @@ export function Trash({ done }: TrashProps) {
             <span class="sub">{agoText(run.deleted_at, now())}</span>
             {!readOnly && (
               <>
-                <button type="button" aria-label={`Restore ${run.name}`} onClick={() => restore(run)}>Restore</button>
+                <button
+                  type="button"
+                  aria-label={`Restore ${run.name}`}
+                  onClick={() => restore(run)}
+                >
+                  Restore
+                </button>
                 <button
                   type="button"
                   class="danger"
@@ -61,7 +68,11 @@ export function Trash({ done }: TrashProps) {
           </li>
         ))}
       </ol>
-      {total > MOST && <p class="sub">{`The newest ${MOST} of ${plural(total, "run")}; all: mosaic list --trash`}</p>}
+      {total > MOST && (
+        <p class="sub">
+          {`The newest ${MOST} of ${plural(total, "run")}; all: mosaic list --trash`}
+        </p>
+      )}
       <div class="dialog-buttons">
         <button type="button" class="primary" onClick={done}>Close</button>
       </div>

@@ -25,7 +25,9 @@ export function SweepsView({ name }: { name: string }) {
       if (mounted) close = show(place.current!, name, drawCurves);
       // Says how the connection stands.
       const { head } = await listRuns({ limit: "1" });
-      if (mounted) disconnect = live("/api/live", head, { tick: ({ at }: { at: number }) => heardTime(at) });
+      if (mounted) {
+        disconnect = live("/api/live", head, { tick: ({ at }: { at: number }) => heardTime(at) });
+      }
     });
     return () => {
       mounted = false;

@@ -1,4 +1,7 @@
-/** The list of sweeps, and one sweep: its winner, the best so far, what matters, curves, points, trials, what was stopped. */
+/**
+ * The list of sweeps, and one sweep: its winner, the best so far, what matters, curves, points,
+ * trials, what was stopped.
+ */
 import { metricColumn } from "../../../runs/query/query_columns.ts";
 import type { SweepJson } from "../../../dispatch/core/core.ts";
 import { duration } from "../../../base/text/format.ts";
@@ -17,8 +20,16 @@ import { SaveLink } from "../media/save_link.tsx";
 
 type Detail = NonNullable<SweepJson["detail"]>;
 type Trial = Detail["trials"][number];
-/** Draws the curves of a metric. @param runs null: the charts end @param changes another number when there are new points */
-type DrawCurves = (element: HTMLElement, runs: ChartRun[] | null, metric: string, changes: number) => void;
+/**
+ * Draws the curves of a metric. @param runs null: the charts end @param changes another number when
+ * there are new points
+ */
+type DrawCurves = (
+  element: HTMLElement,
+  runs: ChartRun[] | null,
+  metric: string,
+  changes: number,
+) => void;
 
 const POLL_MS = 2000;
 /** The view rests for this many times the time of an answer. */
@@ -37,7 +48,10 @@ export function show(element: HTMLElement, name: string, drawCurves: DrawCurves)
 }
 
 /** @returns ends it */
-export function showInsight(element: HTMLElement, props: Parameters<typeof Insight>[0]): () => void {
+export function showInsight(
+  element: HTMLElement,
+  props: Parameters<typeof Insight>[0],
+): () => void {
   render(<Insight {...props} />, element);
   return () => render(null, element);
 }
@@ -56,7 +70,9 @@ function usePolled<T>(read: () => Promise<T>): [T | undefined, () => void] {
       else await read().then((value) => mounted && setValue(value), () => {});
       first = false;
       // A sweep of thousands of trials takes the daemon long to read.
-      if (mounted) timer = setTimeout(again, Math.max(POLL_MS, POLL_REST * (performance.now() - began)));
+      if (mounted) {
+        timer = setTimeout(again, Math.max(POLL_MS, POLL_REST * (performance.now() - began)));
+      }
     };
     again();
     return () => {
@@ -69,12 +85,17 @@ function usePolled<T>(read: () => Promise<T>): [T | undefined, () => void] {
 
 /** As people say it; a run's states, and what only a trial can be. */
 const trialWord = (state: string) =>
-  ({ pruned: "Stopped early", refused: "Refused", deleted: "Deleted" })[state] ?? stateWord(state.toUpperCase());
+  ({ pruned: "Stopped early", refused: "Refused", deleted: "Deleted" })[state] ??
+    stateWord(state.toUpperCase());
 const statesText = ({ states }: SweepJson) =>
-  Object.entries(states).map(([state, n]) => `${whole(n)} ${trialWord(state).toLowerCase()}`).join(", ");
+  Object.entries(states).map(([state, n]) => `${whole(n)} ${trialWord(state).toLowerCase()}`).join(
+    ", ",
+  );
 
 function All() {
-  const [sweeps] = usePolled(async () => (await answer(api.sweeps.$get()) as { sweeps: SweepJson[] }).sweeps);
+  const [sweeps] = usePolled(async () =>
+    (await answer(api.sweeps.$get()) as { sweeps: SweepJson[] }).sweeps
+  );
   useEffect(() => {
     document.title = "Sweeps · mosaic";
   }, []);
@@ -83,7 +104,8 @@ function All() {
       <h1>Sweeps</h1>
       {sweeps?.length === 0 && (
         <p class="empty">
-          No sweeps yet. <code>{"mosaic sweep --grid lr=1e-3,3e-4 -- python train.py --lr {lr}"}</code> begins one.
+          No sweeps yet.{" "}
+          <code>{"mosaic sweep --grid lr=1e-3,3e-4 -- python train.py --lr {lr}"}</code> begins one.
         </p>
       )}
       {sweeps !== undefined && sweeps.length > 0 && (
@@ -130,7 +152,12 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
   const { best, winner, saved, spent } = detail;
   const change = (action: string, json: { seeds?: string; winner?: boolean } = {}) =>
     attempt(async () => {
-      await answer(api.sweeps[":id"][":action"].$post({ param: { id: encodeURIComponent(name), action }, json }));
+      await answer(
+        api.sweeps[":id"][":action"].$post({
+          param: { id: encodeURIComponent(name), action },
+          json,
+        }),
+      );
       readAgain();
     });
   const moreSeeds = async (winner: boolean) => {
@@ -152,7 +179,11 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
     <>
       <h1>{name}</h1>
       <div class="filters">
-        <span>{`${sweep.state}: ${whole(sweep.made)} of ${whole(sweep.total)} made, ${statesText(sweep)}`}</span>
+        <span>
+          {`${sweep.state}: ${whole(sweep.made)} of ${whole(sweep.total)} made, ${
+            statesText(sweep)
+          }`}
+        </span>
         {!readOnly &&
           (CHANGES[sweep.state] ?? []).map((action) => (
             <button
@@ -171,7 +202,12 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
         {!readOnly && detail.next_seeds !== null && (
           <>
             {winner !== null && detail.points.length > 1 && (
-              <button type="button" onClick={() => moreSeeds(true)}>More seeds for the best …</button>
+              <button
+                type="button"
+                onClick={() => moreSeeds(true)}
+              >
+                More seeds for the best …
+              </button>
             )}
             <button type="button" onClick={() => moreSeeds(false)}>More seeds …</button>
           </>
@@ -181,10 +217,15 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
       <Terms
         kind="facts"
         of={[
-          ...(metric === null
+          ...(metric === null ? [] : [
+            [
+              "Metric",
+              `${metric.name}, the ${metric.goal === "max" ? "higher" : "lower"} the better`,
+            ] as const,
+          ]),
+          ...(best === null
             ? []
-            : [["Metric", `${metric.name}, the ${metric.goal === "max" ? "higher" : "lower"} the better`] as const]),
-          ...(best === null ? [] : [["Best", `${figure(best.value)} in trial ${best.trial}`] as const]),
+            : [["Best", `${figure(best.value)} in trial ${best.trial}`] as const]),
           ...(winner === null || winner.low === null ? [] : [
             [
               "Best point",
@@ -194,13 +235,16 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
             ] as const,
           ]),
           ...(sweep.waiting_for === null ? [] : [["Waits", sweep.waiting_for] as const]),
-          ["Spent", `${duration(spent.seconds * 1000)} of running time, ${whole(spent.steps)} steps`],
+          [
+            "Spent",
+            `${duration(spent.seconds * 1000)} of running time, ${whole(spent.steps)} steps`,
+          ],
           ...(saved.trials === 0 ? [] : [
             [
               "Saved",
-              `about ${whole(saved.steps)} steps and ${duration(saved.seconds * 1000)}, by stopping ${
-                plural(saved.trials, "trial")
-              } early`,
+              `about ${whole(saved.steps)} steps and ${
+                duration(saved.seconds * 1000)
+              }, by stopping ${plural(saved.trials, "trial")} early`,
             ] as const,
           ]),
         ]}
@@ -222,9 +266,12 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
             <h2>Best so far</h2>
             <BestSoFar
               ends={detail.trials.flatMap(({ run_id, trial, finished_at, value, state }) =>
-                finished_at === null || value === null || state !== "terminated"
-                  ? []
-                  : [{ run_id: run_id!, name: `trial ${trial}`, at: Date.parse(finished_at), result: value }]
+                finished_at === null || value === null || state !== "terminated" ? [] : [{
+                  run_id: run_id!,
+                  name: `trial ${trial}`,
+                  at: Date.parse(finished_at),
+                  result: value,
+                }]
               )}
               begun={Date.parse(sweep.created_at)}
               goal={metric.goal}
@@ -244,14 +291,22 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
         </div>
       )}
       {metric !== null && <Curves sweep={sweep} draw={drawCurves} />}
-      {metric !== null && <Results detail={detail} metric={metric} changes={`${sweep.made} ${ended}`} />}
+      {metric !== null && (
+        <Results detail={detail} metric={metric} changes={`${sweep.made} ${ended}`} />
+      )}
       <Points sweep={sweep} goal={metric?.goal ?? "max"} />
       <Trials sweep={sweep} />
       {detail.stopped.length > 0 && (
         <>
           <h2>Stopped early</h2>
-          <ScrollTable label="Stopped early" kind="records" headings={[["Trial", "num"], ["Step", "num"], "Why"]}>
-            {detail.stopped.toReversed().slice(0, FIRST_ROWS).map(({ trial, run_id, step, reason }) => (
+          <ScrollTable
+            label="Stopped early"
+            kind="records"
+            headings={[["Trial", "num"], ["Step", "num"], "Why"]}
+          >
+            {detail.stopped.toReversed().slice(0, FIRST_ROWS).map((
+              { trial, run_id, step, reason },
+            ) => (
               <tr key={trial}>
                 <td class="num">
                   <a href={`/runs/${run_id}`}>{trial}</a>
@@ -269,7 +324,13 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
 
 function Copy({ text }: { text: string }) {
   return (
-    <button type="button" class="link" onClick={() => attempt(() => navigator.clipboard.writeText(text))}>Copy</button>
+    <button
+      type="button"
+      class="link"
+      onClick={() => attempt(() => navigator.clipboard.writeText(text))}
+    >
+      Copy
+    </button>
   );
 }
 
@@ -278,13 +339,16 @@ const parametersText = (parameters: Record<string, unknown>) =>
   Object.entries(parameters).map(([name, value]) => `${name}=${valueText(value)}`).join(" ");
 const unseeded = (parameters: Trial["parameters"], { seeds }: SweepJson) =>
   Object.fromEntries(Object.entries(parameters).filter(([name]) => !seeds.includes(name)));
-const keyOf = (parameters: Trial["parameters"]) => JSON.stringify(Object.entries(parameters).sort());
+const keyOf = (parameters: Trial["parameters"]) =>
+  JSON.stringify(Object.entries(parameters).sort());
 
 /** Best first; points without a value last. */
 function ranked({ points }: Detail, goal: "max" | "min"): Detail["points"] {
   const sign = goal === "min" ? 1 : -1;
   return points.toSorted((a, b) =>
-    a.mean === null || b.mean === null ? Number(a.mean === null) - Number(b.mean === null) : sign * (a.mean - b.mean)
+    a.mean === null || b.mean === null
+      ? Number(a.mean === null) - Number(b.mean === null)
+      : sign * (a.mean - b.mean)
   );
 }
 
@@ -298,7 +362,9 @@ function Curves({ sweep, draw }: { sweep: SweepJson; draw: DrawCurves }) {
     detail.trials.filter(({ run_id, state }) => run_id !== null && state !== "deleted"),
     ({ parameters }) => keyOf(unseeded(parameters, sweep)),
   );
-  const points = ranked(detail, metric!.goal).filter(({ parameters }) => trials.has(keyOf(parameters)));
+  const points = ranked(detail, metric!.goal).filter(({ parameters }) =>
+    trials.has(keyOf(parameters))
+  );
   const shown = points.slice(0, all ? undefined : FIRST_CURVES);
   const colors = colorsOfGroups(shown.map(({ parameters }) => parametersText(parameters)));
   const runs = shown.flatMap(({ parameters }) => {
@@ -324,7 +390,9 @@ function Curves({ sweep, draw }: { sweep: SweepJson; draw: DrawCurves }) {
       {drawn < points.length && (
         <p class="sub">
           {`The best ${drawn} of ${plural(points.length, "point")}. `}
-          {!all && <button type="button" class="link" onClick={() => setAll(true)}>All points</button>}
+          {!all && (
+            <button type="button" class="link" onClick={() => setAll(true)}>All points</button>
+          )}
         </p>
       )}
     </>
@@ -332,9 +400,15 @@ function Curves({ sweep, draw }: { sweep: SweepJson; draw: DrawCurves }) {
 }
 
 function Results(
-  { detail, metric, changes }: { detail: Detail; metric: NonNullable<SweepJson["metric"]>; changes: string },
+  { detail, metric, changes }: {
+    detail: Detail;
+    metric: NonNullable<SweepJson["metric"]>;
+    changes: string;
+  },
 ) {
-  const runs = detail.trials.filter(({ value, run_id }) => value !== null && run_id !== null).map((trial) => ({
+  const runs = detail.trials.filter(({ value, run_id }) => value !== null && run_id !== null).map((
+    trial,
+  ) => ({
     ...{ run_id: trial.run_id!, name: `trial ${trial.trial}` },
     parameters: Object.entries(trial.parameters).map(([name, value]) => ({ name, value })),
     ...{ started_at: trial.started_at, finished_at: trial.finished_at },
@@ -378,14 +452,19 @@ function Points({ sweep, goal }: { sweep: SweepJson; goal: "max" | "min" }) {
   const detail = sweep.detail!;
   const { points } = detail;
   if (points.length === 0 || points.length === detail.trials.length) return null;
-  const names = [...new Set(points.slice(0, FIRST_ROWS).flatMap(({ parameters }) => Object.keys(parameters)))];
+  const names = [
+    ...new Set(points.slice(0, FIRST_ROWS).flatMap(({ parameters }) => Object.keys(parameters))),
+  ];
   return (
     <>
       <h2>Points</h2>
       <ScrollTable
         label="Points"
         kind="records"
-        headings={[...names, ["Mean", "num"], ["95 % interval", "num"], ["Values", "num"], ["Stopped", "num"], [
+        headings={[...names, ["Mean", "num"], ["95 % interval", "num"], ["Values", "num"], [
+          "Stopped",
+          "num",
+        ], [
           "Failed",
           "num",
         ]]}
@@ -394,7 +473,9 @@ function Points({ sweep, goal }: { sweep: SweepJson; goal: "max" | "min" }) {
           <tr key={i}>
             {names.map((name) => <td key={name}>{valueText(point.parameters[name])}</td>)}
             <td class="num">{figure(point.mean)}</td>
-            <td class="num">{point.low === null ? "" : `${figure(point.low)} to ${figure(point.high!)}`}</td>
+            <td class="num">
+              {point.low === null ? "" : `${figure(point.low)} to ${figure(point.high!)}`}
+            </td>
             <td class="num">{`${point.values} of ${point.trials}`}</td>
             <td class="num">{point.pruned || ""}</td>
             <td class="num">{point.failed || ""}</td>
@@ -411,14 +492,19 @@ function Trials({ sweep }: { sweep: SweepJson }) {
   const [all, setAll] = useState(false);
   const { trials } = sweep.detail!;
   if (trials.length === 0) return null;
-  const names = [...new Set(trials.slice(0, FIRST_ROWS).flatMap(({ parameters }) => Object.keys(parameters)))];
+  const names = [
+    ...new Set(trials.slice(0, FIRST_ROWS).flatMap(({ parameters }) => Object.keys(parameters))),
+  ];
   return (
     <>
       <h2>Trials</h2>
       <ScrollTable
         label="Trials"
         kind="records"
-        headings={[["Trial", "num"], "State", ...names, ["Value", "num"], ["Steps", "num"], ["Time", "num"], "Reason"]}
+        headings={[["Trial", "num"], "State", ...names, ["Value", "num"], ["Steps", "num"], [
+          "Time",
+          "num",
+        ], "Reason"]}
       >
         {trials.slice(0, all ? undefined : FIRST_ROWS).map((trial) => (
           <tr key={trial.trial}>
@@ -428,7 +514,9 @@ function Trials({ sweep }: { sweep: SweepJson }) {
                 : <a href={`/runs/${trial.run_id}`}>{trial.trial}</a>}
             </td>
             <td>
-              <span class="chip" data-state={trial.state.toUpperCase()}>{trialWord(trial.state)}</span>
+              <span class="chip" data-state={trial.state.toUpperCase()}>
+                {trialWord(trial.state)}
+              </span>
             </td>
             {names.map((name) => <td key={name}>{valueText(trial.parameters[name])}</td>)}
             <td class="num">{figure(trial.value)}</td>
@@ -446,5 +534,9 @@ function Trials({ sweep }: { sweep: SweepJson }) {
 
 function More({ of, all, show }: { of: number; all: boolean; show: () => void }) {
   if (all || of <= FIRST_ROWS) return null;
-  return <button type="button" class="link" onClick={show}>{`The first ${FIRST_ROWS} of ${of} rows: show all`}</button>;
+  return (
+    <button type="button" class="link" onClick={show}>
+      {`The first ${FIRST_ROWS} of ${of} rows: show all`}
+    </button>
+  );
 }
