@@ -45,8 +45,6 @@ const ROUNDING = 1e-6;
 const UNCOUNTED =
   `SELECT run_id, max(0, ? - counted_at) AS ms FROM gpu_slots WHERE run_id IS NOT NULL AND counted_at > 0
   UNION ALL SELECT run_id, max(0, ? - counted_at) * part FROM gpu_shares`;
-const SUBMITTER = `CASE WHEN json_valid(config_json)
-  THEN coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') ELSE '' END`;
 
 /**
  * Free for a part, so that no run that has the card alone and no run that shares it are ever on one
@@ -207,7 +205,7 @@ export class GpuRows {
       `SELECT run_id, max(run_name) AS name, max(submitter) AS submitter, sum(gpu_ms) AS gpu, sum(measured_ms) AS measured,
          sum(idle_ms) AS idle FROM (
            SELECT * FROM gpu_use WHERE day >= ?
-           UNION ALL SELECT 0, run_id, name, ${SUBMITTER}, ms, 0, 0 FROM (${UNCOUNTED}) JOIN runs USING (run_id)
+           UNION ALL SELECT 0, run_id, name, owner, ms, 0, 0 FROM (${UNCOUNTED}) JOIN runs USING (run_id)
          ) GROUP BY run_id ORDER BY gpu DESC, run_id`,
       ...[Math.floor(since / DAY_MS), now, now],
     ).map((row) => ({
@@ -245,7 +243,7 @@ export class GpuRows {
     const now = this.#now();
     this.#sql.run(
       `INSERT INTO gpu_use (day, run_id, run_name, submitter, gpu_ms, measured_ms, idle_ms)
-         SELECT ?, run_id, name, ${SUBMITTER}, CAST(round((SELECT sum(ms) FROM (${UNCOUNTED}) WHERE run_id = ?)) AS INTEGER),
+         SELECT ?, run_id, name, owner, CAST(round((SELECT sum(ms) FROM (${UNCOUNTED}) WHERE run_id = ?)) AS INTEGER),
            ?, ? FROM runs WHERE run_id = ? AND EXISTS (SELECT 1 FROM (${UNCOUNTED}) WHERE run_id = ?)
        ON CONFLICT (day, run_id) DO UPDATE SET run_name = excluded.run_name, gpu_ms = gpu_ms + excluded.gpu_ms,
          measured_ms = measured_ms + excluded.measured_ms, idle_ms = idle_ms + excluded.idle_ms`,
