@@ -356,7 +356,7 @@ export const VERBS: readonly Verb[] = [
     name: "host",
     group: "Host",
     summary: "add, list and remove hosts for --host NAME, reached by ssh",
-    load: () => import("./verbs/host/other_hosts.ts"),
+    load: () => import("./verbs/host/host.ts"),
   },
   {
     name: "audit",

@@ -29,7 +29,7 @@ function identityOf({ name, role, own = false }: Holder): Identity {
     name: name === "read" ? "reader" : name,
     readOnly: !mayDo(role, "operate"),
     admin: role === "admin",
-    own,
+    ...(own && { own }),
   };
 }
 

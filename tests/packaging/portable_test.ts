@@ -526,7 +526,11 @@ async function everyVerb(): Promise<void> {
   }
   // The demo has a test of its own.
   const tried = new Set([...cases.map(([[verb]]) => verb), "demo"]);
-  assert.deepEqual(VERBS.filter(({ name, load }) => load !== undefined && !tried.has(name)), []);
+  // Older words run what the newer ones run.
+  const untried = VERBS.filter(({ name, load, now }) =>
+    load !== undefined && now === undefined && !tried.has(name)
+  );
+  assert.deepEqual(untried.map(({ name }) => name), []);
 }
 
 /**

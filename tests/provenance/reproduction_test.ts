@@ -171,7 +171,7 @@ testWithDaemon("reproduction", { gpus: "1" }, [
         .trim();
       await untilState(daemon, twice, "TERMINATED");
       assert.notEqual(await logs(twice), curve);
-      await mosaic(daemon, ["delete", repeated]);
+      await mosaic(daemon, ["delete", "--forever", repeated]);
       assert.throws(() => Deno.statSync(`${shown.directory}/code`), Deno.errors.NotFound);
       const thrice = (await mosaic(daemon, ["rerun", twice, "--at-commit", "--seed", "11"])).out
         .trim();

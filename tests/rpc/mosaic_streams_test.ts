@@ -83,7 +83,7 @@ testEachApiWay(
     // It is over when it sees the run's end, or NOT_FOUND when it sees the deletion first.
     const ended = orphan.catch((error) => assert.ok(hasCode("not_found", /was deleted/)(error)));
     core.cancel(runId);
-    await core.delete(runId, false);
+    await core.delete(runId, true);
     // Another run has the id by the time that the follower finds out.
     executing(core);
     core.addSteps(runId, 1, 3);

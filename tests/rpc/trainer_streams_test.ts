@@ -146,7 +146,7 @@ Deno.test("StreamRun*: followers of a deleted run, starved ones too, end with NO
       assert.rejects(follower, gone)
     );
     core.ended(id);
-    await core.delete(id, false);
+    await core.delete(id, true);
     executing(core);
     core.addSteps(id, 1, 12);
     await Promise.all(ends);

@@ -23,7 +23,7 @@ testEachWay(
   "SubmitRun: violations arrive as INVALID_ARGUMENT with their text and the hint apart",
   async ({ client }) => {
     await assert.rejects(client.unary(method.submitRun, { configJson: "{}" }), (error) => {
-      assert.match((error as { hint?: string }).hint!, /mosaic validate/);
+      assert.match((error as { hint?: string }).hint!, /mosaic submit --check/);
       return hasCode("invalid_argument", /run_name is missing.*entry_point is missing/s)(error);
     });
   },

@@ -42,7 +42,7 @@ const SUBMIT = [
     "ListColumns",
   ],
   ...["GetSeries", "ListArtifacts", "GetHost", "GetGpuUse", "GetDiskUsage", "GetCode"],
-  ...["GetLineage", "FindArtifact", "ListNamedArtifacts"],
+  ...["GetLineage", "GetNamedArtifact", "ListNamedArtifacts"],
   ...["CreateSweep", "ListSweeps", "GetSweep"],
 ];
 /** Routes of the page that are POST and change nothing. */

@@ -119,7 +119,7 @@ Deno.test("exit record: none, and nobody left who saw the end: the run ends, its
         `${ended.reason} ${ended.exitCode}`,
       );
       assert.ok(!(await gpuOwner(daemon)).includes(run));
-      await daemon.client.unary(Mosaic.method.deleteRun, { run });
+      await daemon.client.unary(Mosaic.method.deleteRun, { run, forever: true });
       assert.throws(
         () => Deno.lstatSync(daemon.layout.runDir("custom_scripts", run)),
         Deno.errors.NotFound,
@@ -180,7 +180,7 @@ Deno.test("logs: what a worker puts in their place hangs nobody and hands out no
       }
       gate.open();
       assert.equal((await untilState(daemon, run, "TERMINATED")).exitCode, 0);
-      await daemon.client.unary(Mosaic.method.deleteRun, { run });
+      await daemon.client.unary(Mosaic.method.deleteRun, { run, forever: true });
       assert.equal(Deno.readTextFileSync(tokens), SECRET, "what the link led to is left alone");
     });
   }

@@ -281,7 +281,7 @@ var Mosaic = class {
    * MosaicError
    */
   async artifact(artifact) {
-    return (await this.call("mosaic.v1.Mosaic/FindArtifact", {
+    return (await this.call("mosaic.v1.Mosaic/GetNamedArtifact", {
       artifact
     })).file;
   }

@@ -327,7 +327,7 @@ def use_artifact(artifact):
     for use in json.loads(os.environ.get("MOSAIC_USES") or "[]"):
         if use["artifact"] == artifact:
             return use["file"]
-    path = Daemon().call("mosaic.v1.Mosaic/FindArtifact", {"artifact": artifact})["file"]
+    path = Daemon().call("mosaic.v1.Mosaic/GetNamedArtifact", {"artifact": artifact})["file"]
     _record_use(artifact)
     return path
 

@@ -636,7 +636,7 @@ export class Mosaic {
    * MosaicError
    */
   async artifact(artifact: string): Promise<string> {
-    return (await this.call("mosaic.v1.Mosaic/FindArtifact", { artifact })).file as string;
+    return (await this.call("mosaic.v1.Mosaic/GetNamedArtifact", { artifact })).file as string;
   }
 
   /**

@@ -108,7 +108,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.recordCode, SUBMIT],
   [mosaic.getCode, READ],
   [mosaic.getLineage, READ],
-  [mosaic.findArtifact, READ],
+  [mosaic.getNamedArtifact, READ],
   [mosaic.nameArtifact, OPERATE],
   [mosaic.listNamedArtifacts, READ],
   [mosaic.testMessages, ADMIN],

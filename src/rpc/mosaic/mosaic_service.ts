@@ -270,7 +270,7 @@ export function mosaicHandlers(
       })),
     }),
     getLineage: ({ run }) => lineageMessage(core.lineage.of(resolve(run))),
-    findArtifact({ artifact }) {
+    getNamedArtifact({ artifact }) {
       const found = core.lineage.find(artifact);
       return { ...found, bytes: BigInt(found.bytes) };
     },

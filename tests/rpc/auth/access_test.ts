@@ -118,6 +118,7 @@ Deno.test("gatekeeper: what each role may do besides", () => {
       "ChangeSweep",
       "ControlStream",
       "EditRun",
+      "NameArtifact",
       "ObserveFiles",
       "PauseRun",
       "ResetRun",

@@ -153,6 +153,7 @@ Deno.test("fields: the message has exactly the table's numbers, each once", () =
   );
 });
 
+// The client for TypeScript is generated from the same table.
 Deno.test("fields: no other file of src/ lists them", () => {
   /** Names that only runs have, as properties of a literal or an interface. */
   const names = [
@@ -166,7 +167,9 @@ Deno.test("fields: no other file of src/ lists them", () => {
   const lists = [...names, ...names.map(propertyOf)].map((name) =>
     new RegExp(`^\\s+${name}\\??: `, "m")
   );
-  const found = filesOf(SRC).filter((file) => !file.startsWith("gen/")).filter((file) => {
+  const found = filesOf(SRC).filter((file) =>
+    !file.startsWith("gen/") && file !== "os/ts_client/mosaic.ts"
+  ).filter((file) => {
     const text = Deno.readTextFileSync(new URL(file, SRC));
     return lists.filter((pattern) => pattern.test(text)).length >= 3;
   });

@@ -66,6 +66,7 @@ Deno.test("backup: a daemon on the copy has every run, and finishes live ones fr
     await untilSteps(daemon, live, 60, true);
     await daemon.client.unary(Mosaic.method.deleteRun, {
       run: gone,
+      forever: true,
     });
     const second = await backup(daemon.stateDir, to);
     assert.equal(second.runs, 2);

@@ -69,7 +69,7 @@ diskTest(
       await daemon.client.unary(Mosaic.method.cancelRun, { run: runs[1]! });
       await untilState(daemon, runs[1]!, "CANCELLED");
       disk.fill();
-      await daemon.client.unary(Mosaic.method.deleteRun, { run: endedRun });
+      await daemon.client.unary(Mosaic.method.deleteRun, { run: endedRun, forever: true });
       await assert.rejects(
         getRun(daemon, endedRun),
         (error) => error instanceof MosaicError && error.code === "not_found",

@@ -179,8 +179,8 @@ diskTest(
       before.exec(`ALTER TABLE ${table} DROP COLUMN crc`);
     }
     before.exec("ALTER TABLE series DROP COLUMN copy_of");
-    before.exec("ALTER TABLE telemetry_runs DROP COLUMN reported_reward");
-    before.exec("ALTER TABLE telemetry_runs DROP COLUMN reported_reward_name");
+    before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward");
+    before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward_name");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN crc");
     before.exec(`PRAGMA user_version = ${telemetryVersion - 6}`);
     before.close();

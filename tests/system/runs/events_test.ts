@@ -124,7 +124,7 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
   ]);
 
   await untilState(daemon, talks, "TERMINATED");
-  await call.unary(Mosaic.method.deleteRun, { run: talks });
+  await call.unary(Mosaic.method.deleteRun, { run: talks, forever: true });
   assert.equal((await event(talks, "deleted")).run_name, "talks");
 
   // A deleted run's events are gone but for the last; readers that come now get all others in the

@@ -21,7 +21,7 @@ for (const transport of TRANSPORTS) {
       await assert.rejects(
         client.unary(TrainerService.method.submitRun, { configJson: "{}" }),
         (error) => {
-          assert.match((error as { hint?: string }).hint!, /mosaic validate/);
+          assert.match((error as { hint?: string }).hint!, /mosaic submit --check/);
           return hasCode("invalid_argument", /run_name is missing.*entry_point is missing/s)(error);
         },
       );

@@ -24,8 +24,8 @@ export function define(command: Command, context: Context): void {
         examples: [
           ["mosaic gpus", "the host's cards, their runs, and who else uses them"],
           [
-            "mosaic gpus -o json | jq '.[] | select(.run_id == null and .shares == []).slot'",
-            "slots that no run holds",
+            "mosaic gpus -o json | jq '.[]|select(.run_id==null and .shares==[]).slot'",
+            "slots that no run has or shares",
           ],
         ],
       }),

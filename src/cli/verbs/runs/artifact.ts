@@ -61,7 +61,7 @@ export function define(command: Command, context: Context): void {
         const isJson = flags["output"] === "json";
         using link = await Link.open(context, connectionFlags(flags));
         if (what === "path") {
-          const found = await link.unary(link.methods.findArtifact, {
+          const found = await link.unary(link.methods.getNamedArtifact, {
             artifact: required(artifact, "an artifact"),
           });
           context.out.write(isJson ? `${JSON.stringify(found.file)}\n` : `${found.file}\n`);
