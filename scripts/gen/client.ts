@@ -4,6 +4,7 @@
  * client without its types, for runtimes that need that.
  */
 import { z } from "zod";
+import config from "../../deno.json" with { type: "json" };
 import { Episode, Point, Step, WorkerEvent } from "../../src/registry/contract.ts";
 
 const CLIENT = "src/os/ts_client/mosaic.ts";
@@ -59,7 +60,7 @@ export async function clientScript(root: string): Promise<[name: string, text: s
 
 async function formatted(text: string): Promise<string> {
   const format = new Deno.Command(Deno.execPath(), {
-    args: ["fmt", "--line-width=120", "--ext=ts", "-"],
+    args: ["fmt", `--line-width=${config.fmt.lineWidth}`, "--ext=ts", "-"],
     stdin: "piped",
     stdout: "piped",
     stderr: "inherit",

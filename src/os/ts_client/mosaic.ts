@@ -1000,7 +1000,8 @@ function refusal(text: string, status: number | undefined): MosaicError {
 function configOf(command: readonly string[], options: SubmitOptions): Json {
   const [program, ...words] = command;
   if (program === undefined) throw new MosaicError("invalid_argument", "the command is empty");
-  const { name, tags = [], gpus = 0, env: variables = {}, cwd: directory = cwd(), metadata = {} } = options;
+  const { name, tags = [], gpus = 0, env: variables = {}, cwd: directory = cwd(), metadata = {} } =
+    options;
   const last = command.at(-1)!;
   return {
     run_name: name ?? (last.split("/").filter((part) => part !== "").at(-1) || "run"),

@@ -91,12 +91,14 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   );
   const [kind, setKind] = useState(kinds.find((one) => one === query.get("plot")) ?? "points");
   const [x, setX] = useState(query.get("px") ?? "");
-  const [y, setY] = useState(query.get("py") ?? result ?? "metric.episode_reward");
-  const [shade, setShade] = useState(query.get("pc") ?? (goal === undefined ? BY_RUN : y));
+  const [chosenY, setY] = useState(query.get("py") ?? "");
+  const [chosenShade, setShade] = useState(query.get("pc"));
   const [better, setBetter] = useState(query.get("better") ?? "");
   const [ranges, setRanges] = useState(() => rangesFrom(query.get("ranges") ?? ""));
   const [metrics, setMetrics] = useState<string[]>([]);
   const [read, setRead] = useState<Record<string, Record<string, unknown>>>({});
+  const y = chosenY || result || "metric.episode_reward";
+  const shade = chosenShade ?? (goal === undefined ? BY_RUN : y);
   const chosenX = x || differing[0] || y;
   useEffect(() => void attempt(async () => setMetrics((await columnNames()).metrics)), []);
   const ids = [...new Set([chosenX, y, shade])].filter((id) =>
