@@ -681,15 +681,6 @@ function Drawn({ model, runs, charted, changes, groups, grouped }: DrawnProps): 
   );
 }
 
-/** The metric that the first run with one shows as its reward. */
-function shownFirst(runs: DrawnProps["runs"]): { result?: string } {
-  for (const { telemetry: { objective, mean_reward_100: mean, reported_reward: metric } } of runs) {
-    const name = objective?.name ?? (mean === null ? metric?.name : undefined);
-    if (name !== undefined) return { result: `metric.${name}` };
-  }
-  return {};
-}
-
 /** What the runs' parameters have to do with their results. */
 function Insight(
   { model, charted, runs, groups, changes }: Omit<DrawnProps, "grouped">,
@@ -715,7 +706,7 @@ function Insight(
   return (
     <div class="insight">
       <h2>Parameters and results</h2>
-      <LoadedInsight runs={compared} groups={groups} changes={changes} {...shownFirst(runs)} />
+      <LoadedInsight runs={compared} groups={groups} changes={changes} />
       {!isCrowd(runs) && (
         <>
           <h2>Where the configs differ</h2>

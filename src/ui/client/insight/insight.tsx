@@ -2,6 +2,7 @@
  * Parameters against results of any runs: a scatter, parallel coordinates in which ranges choose
  * runs, the best so far, and which parameters matter; with the table behind it.
  */
+import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { isSeed } from "../../../telemetry/series/groups.ts";
 import { natural } from "../../../base/text/natural_order.ts";
@@ -38,6 +39,8 @@ export interface InsightRun {
   finished_at: string | null;
   /** Of its line in charts. */
   color?: string;
+  /** Of a run of a list. */
+  telemetry?: Pick<RunJson["telemetry"], "objective" | "mean_reward_100" | "reported_reward">;
 }
 
 export interface InsightProps {
@@ -79,6 +82,17 @@ const label = (id: string) => {
   return `${column.name}, ${column.aggregate === "min" ? "lowest" : "highest"}`;
 };
 
+/** The metric that the first run with one shows as its reward. */
+function rewardIn(runs: readonly InsightRun[]): string {
+  for (const { telemetry } of runs) {
+    if (telemetry?.objective) return telemetry.objective.name;
+    if (telemetry?.mean_reward_100 === null && telemetry.reported_reward) {
+      return telemetry.reported_reward.name;
+    }
+  }
+  return "episode_reward";
+}
+
 export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   const query = new URLSearchParams(location.search);
   const values = runs.map((r) =>
@@ -97,7 +111,7 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   const [ranges, setRanges] = useState(() => rangesFrom(query.get("ranges") ?? ""));
   const [metrics, setMetrics] = useState<string[]>([]);
   const [read, setRead] = useState<Record<string, Record<string, unknown>>>({});
-  const y = chosenY || result || "metric.episode_reward";
+  const y = chosenY || result || `metric.${rewardIn(runs)}`;
   const shade = chosenShade ?? (goal === undefined ? BY_RUN : y);
   const chosenX = x || differing[0] || y;
   useEffect(() => void attempt(async () => setMetrics((await columnNames()).metrics)), []);
