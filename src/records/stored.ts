@@ -60,6 +60,21 @@ export type IngestResult =
    */
   | { type: "gap"; position: number };
 
+/** Names of a bucket's values in JSON, CSV and the page's frames, in their order there. */
+export const BUCKET_COLUMNS = [
+  "first_x",
+  "last_x",
+  "min",
+  "max",
+  "mean",
+  "last",
+  "count",
+  "at",
+  "step",
+  "attempt",
+  "overwritten",
+] as const;
+
 export interface SeriesBucketRow {
   firstX: number;
   lastX: number;

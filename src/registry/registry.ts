@@ -895,9 +895,10 @@ export class Registry implements RunReader {
   }
 
   parameterNames(): string[] {
-    return this.#sql.all("SELECT DISTINCT name FROM parameters ORDER BY name").map((row) =>
-      row.name as string
-    );
+    return this.#sql.all(
+      `SELECT DISTINCT parameters.name AS name FROM parameters JOIN runs USING (run_id)
+        WHERE deleted_at IS NULL ORDER BY 1`,
+    ).map((row) => row.name as string);
   }
 
   /** Gives runs of earlier versions their parameters, at most `limit` of them. @returns how many */

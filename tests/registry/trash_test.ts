@@ -6,9 +6,10 @@ const ids = (runs: readonly { runId: string }[]) => runs.map((run) => run.runId)
 
 Deno.test("trash: no list, count, name, event or filter knows the run, and restore brings all of it back", async () => {
   await withRegistry(({ registry, clock, reopen }) => {
-    registry.insert(newRun(1, { name: "kept" }));
+    const parameters = (name: string) => [{ name, value: "1", source: "config" }];
+    registry.insert(newRun(1, { name: "kept" }), null, parameters("lr"));
     clock.now += 1;
-    registry.insert(newRun(2, { name: "gone" }));
+    registry.insert(newRun(2, { name: "gone" }), null, parameters("gamma"));
     assert.throws(
       () => registry.trash(runId(2)),
       hasCode("failed_precondition", /INIT and cannot be deleted/),
@@ -24,6 +25,7 @@ Deno.test("trash: no list, count, name, event or filter knows the run, and resto
     assert.deepEqual(ids(again.list({}, { limit: 9 }).runs), [runId(1)]);
     assert.deepEqual(ids(again.outlines({})), [runId(1)]);
     assert.equal(again.count({}), 1);
+    assert.deepEqual(again.parameterNames(), ["lr"]);
     assert.deepEqual(again.countByState(), { INIT: 1 });
     assert.equal(again.resolve("@last").runId, runId(1));
     for (const ref of ["gone", runId(2), runId(2).toLowerCase()]) {
@@ -48,6 +50,7 @@ Deno.test("trash: no list, count, name, event or filter knows the run, and resto
     assert.throws(() => again.restore(runId(1)), hasCode("not_found"));
 
     assert.deepEqual(again.restore(runId(2)), before);
+    assert.deepEqual(again.parameterNames(), ["gamma", "lr"]);
     const after = again.eventsSince(0, { runId: runId(2), limit: 99 });
     assert.deepEqual(after.slice(0, -1), events);
     assert.equal(after.at(-1)!.kind, "restored");

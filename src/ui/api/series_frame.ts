@@ -4,26 +4,11 @@
  * buckets, then column after column of all runs.
  */
 import type { SeriesColumns } from "./page_json.ts";
-import type { SeriesBucketRow } from "../../records/stored.ts";
+import { BUCKET_COLUMNS, type SeriesBucketRow } from "../../records/stored.ts";
 
 /** For an absent step or attempt. */
 const NONE = NaN;
-const COLUMN_NAMES = [
-  ...[
-    "first_x",
-    "last_x",
-    "min",
-    "max",
-    "mean",
-    "last",
-    "count",
-    "at",
-    "step",
-    "attempt",
-    "overwritten",
-  ] as const,
-  "damaged" as const,
-];
+const COLUMN_NAMES = [...BUCKET_COLUMNS, "damaged" as const];
 const [STEP, ATTEMPT, OVERWRITTEN, DAMAGED] = [8, 9, 10, 11];
 const COLUMNS: readonly ((row: SeriesBucketRow) => number)[] = [
   (r) => r.firstX,

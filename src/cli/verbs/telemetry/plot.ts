@@ -23,6 +23,7 @@ import { interruptible } from "../../link/interrupt.ts";
 import { pause } from "../../../wire/http/waiting.ts";
 import { Link } from "../../link/daemon_link.ts";
 import type { Bucket } from "../../../registry/contract.ts";
+import { BUCKET_COLUMNS } from "../../../records/stored.ts";
 import { EPISODE_REWARD, progressSeries } from "../../../records/progress_series.ts";
 import { type Band, BANDS } from "../../../telemetry/series/groups.ts";
 import { fetchRuns } from "../../link/fetch_runs.ts";
@@ -161,22 +162,7 @@ function render(
   const format = flags["output"] as Format;
   if (format === "json") return `${JSON.stringify(rows, null, 2)}\n`;
   if (format === "csv") {
-    const fields = [
-      ...[
-        "first_x",
-        "last_x",
-        "min",
-        "max",
-        "mean",
-        "last",
-        "count",
-        "at",
-        "step",
-        "attempt",
-        "overwritten",
-      ] as const,
-    ];
-    return csv(fields, rows.map((row) => fields.map((f) => row[f])));
+    return csv([...BUCKET_COLUMNS], rows.map((row) => BUCKET_COLUMNS.map((name) => row[name])));
   }
   const start = buckets[0]?.atMs ?? 0;
   const time = flags["time"] === true;
