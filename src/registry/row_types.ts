@@ -103,3 +103,14 @@ export interface ArtifactRow {
   /** When the file was last changed. */
   at: number;
 }
+
+/** An attempt that ran on the daemon's own host. */
+export interface RanAttempt extends Pick<RunRow, "runId" | "owner"> {
+  gpusRequested: number;
+  /** What it declared of each card; both null: whole cards. */
+  gpuShare: number | null;
+  gpuMemoryMb: number | null;
+  from: number;
+  /** Null while it runs. */
+  to: number | null;
+}

@@ -254,7 +254,8 @@ export class Engine implements Core {
         this.#cleanup.attemptEnded(row, plan);
       },
     });
-    const users = new Users(options);
+    const cardMemoryMb = () => options.gpus.mostMemoryMb;
+    const users = new Users({ ...options, cardMemoryMb });
     const turns = new Turns({
       registry,
       log,

@@ -85,7 +85,9 @@ export function gpuTable(
       text: (gpu) => `${holders(gpu)}${gpu.lost ? " (card lost)" : ""}`,
       style: (gpu) => gpu.lost ? "red" : holders(gpu) === "free" ? "dim" : undefined,
     },
+    { name: "link", text: ({ link }) => link },
     { name: "others", text: ({ others }) => others, style: () => "yellow" },
+    { name: "health", text: ({ health }) => health, style: () => "red" },
   ];
   return table(columns, gpus, options);
 }
