@@ -131,7 +131,9 @@ function gpuPoints(gpus: readonly GpuFigures[]): [name: string, value: number][]
     (known) => Math.max(...known),
   );
   add("system/gpu_ecc_errors", gpus.map(({ eccErrors }) => eccErrors ?? null), sum);
-  const slowed = gpus.map(({ slowedBy }) => typeof slowedBy === "string" ? +(slowedBy !== "") : null);
+  const slowed = gpus.map(({ slowedBy }) =>
+    typeof slowedBy === "string" ? +(slowedBy !== "") : null
+  );
   add("system/gpu_throttled", slowed, sum);
   const errors = sum(gpus.map((gpu) => gpu.errors ?? 0));
   if (errors > 0) points.push(["system/gpu_errors", errors]);

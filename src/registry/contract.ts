@@ -140,6 +140,9 @@ const gpuTime = {
 /** GPU time by who submitted the runs. */
 export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpuTime });
 
+/** The same by the sweep of the runs; "" is of those without one. */
+export const SweepGpuUse = z.strictObject({ sweep: text(), runs: integer(), ...gpuTime });
+
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
 
 /** A run has read an artifact of another. */
@@ -555,6 +558,7 @@ export const SHAPES = {
   "Host": Host,
   "Gpu": Gpu,
   "UserGpuUse": UserGpuUse,
+  "SweepGpuUse": SweepGpuUse,
   "RunGpuUse": RunGpuUse,
   "Sent": Sent,
   "Lineage": Lineage,

@@ -59,10 +59,10 @@ import type {
   NewChild,
   NewRun,
   Placement,
+  RanAttempt,
   RunFilter,
   RunOutline,
   RunPatch,
-  RanAttempt,
   RunRow,
   TransitionRow,
 } from "./row_types.ts";

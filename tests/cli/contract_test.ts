@@ -427,6 +427,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("sweep list", []);
     await holds("sweep show", ["tried"]);
     await holds("usage", []);
+    await holds("usage --by sweep", []);
     await holds("usage --by run", []);
     const weights = "rich:checkpoints/step-2.bin";
     await until(

@@ -56,7 +56,9 @@ export class FakeGpuTools implements Disposable {
 
   /** The tools as a daemon runs them. @param limitMs for one that hangs */
   tools(limitMs = 10_000): GpuTools {
-    return new GpuTools((argv, signal) => runProgram(argv, { env: this.env, limitMs, signal }));
+    return new GpuTools((argv, signal) =>
+      runProgram(argv, { env: this.env, limitMs, signal, group: argv[0] === "/bin/sh" })
+    );
   }
 
   /** @param files of the machine that differ, such as `{ cards: "…" }` */
@@ -82,7 +84,14 @@ export class FakeGpuTools implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.directory, { recursive: true });
+    for (let tries = 0;; tries++) {
+      try {
+        return Deno.removeSync(this.directory, { recursive: true });
+      } catch (error) {
+        // A tool that was given up still writes.
+        if (tries === 100) throw error;
+      }
+    }
   }
 }
 

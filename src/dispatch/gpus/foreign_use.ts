@@ -79,7 +79,9 @@ export function lockText(
   owners: ReadonlyMap<number, Owner>,
 ): string {
   const user = pid === undefined ? undefined : owners.get(pid)?.user;
-  const who = `${pid === undefined ? "" : `, pid ${pid}`}${user === undefined ? "" : ` of ${user}`}`;
+  const who = `${pid === undefined ? "" : `, pid ${pid}`}${
+    user === undefined ? "" : ` of ${user}`
+  }`;
   return `${nameOf(slot, device)}: given out by another mosaic daemon${who}`;
 }
 

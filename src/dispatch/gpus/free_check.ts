@@ -115,7 +115,13 @@ export class FreeCheck {
       : await this.#usedOf(free, reading, locked);
     const problem = failed && !this.#source.isTold ? reading.problem : "";
     this.#patienceMs = Math.min(MOST_MS, Math.max(FRESH_MS, this.#patienceMs * 2));
-    this.#found = { at: performance.now(), looked: new Set(free), locked: new Set(locked.keys()), used, problem };
+    this.#found = {
+      at: performance.now(),
+      looked: new Set(free),
+      locked: new Set(locked.keys()),
+      used,
+      problem,
+    };
   }
 
   async #usedOf(
@@ -152,9 +158,7 @@ export class FreeCheck {
     ]);
     return new Map([
       ...looked.flatMap(({ slot, device }) =>
-        locked.has(slot)
-          ? [[slot, lockText(slot, device, locked.get(slot), owners)] as const]
-          : []
+        locked.has(slot) ? [[slot, lockText(slot, device, locked.get(slot), owners)] as const] : []
       ),
       // Who uses its memory says more.
       ...blocked.map((

@@ -365,7 +365,10 @@ export class GpuPool {
           const device = this.#slots.get(slot) ?? this.#lost.get(slot);
           const gpu = device === undefined ? `gpu ${slot}` : textOf(slot, device);
           const runs = its.runId === null ? its.shares.map(({ runId }) => runId) : [its.runId];
-          log.warn({ slot, gpu, run_id: runs.join(", ") || null, ...data }, "a GPU reports an error");
+          log.warn(
+            { slot, gpu, run_id: runs.join(", ") || null, ...data },
+            "a GPU reports an error",
+          );
           for (const runId of runs.filter((runId) => registry.get(runId) !== undefined)) {
             registry.appendEvent(runId, "gpu_error", { slot, gpu, ...data });
           }

@@ -15,7 +15,7 @@ import {
   type ShareWish,
   wishText,
 } from "../gpus/sharing.ts";
-import { closest, type Closeness } from "../gpus/closest.ts";
+import { type Closeness, closest } from "../gpus/closest.ts";
 import { fits, type NewShare } from "../../registry/gpus/gpu_rows.ts";
 import { type Holder, waitText } from "./wait_reasons.ts";
 

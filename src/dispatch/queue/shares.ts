@@ -114,7 +114,9 @@ export interface Ranked {
 }
 
 /** What a run uses. */
-export function unitsOf({ gpusRequested, part = 1 }: Pick<Ranked, "gpusRequested" | "part">): number {
+export function unitsOf(
+  { gpusRequested, part = 1 }: Pick<Ranked, "gpusRequested" | "part">,
+): number {
   return gpusRequested === 0 ? 1 : gpusRequested * part;
 }
 

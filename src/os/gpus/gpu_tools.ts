@@ -30,7 +30,13 @@ const ABSENT_MS = 300_000;
 export type RunTool = (argv: readonly string[], signal: AbortSignal | undefined) => Promise<Output>;
 
 const runTool: RunTool = (argv, signal) =>
-  runProgram(argv, { env: hostEnvironment(), limitMs: LIMIT_MS, signal });
+  runProgram(argv, {
+    env: hostEnvironment(),
+    limitMs: LIMIT_MS,
+    signal,
+    // A script's own programs end with it.
+    group: argv[0] === "/bin/sh",
+  });
 
 export interface GpuReading extends Answer {
   /** Some tool is installed. */

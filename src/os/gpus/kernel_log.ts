@@ -32,7 +32,8 @@ export const KERNEL_LOGS: readonly (readonly string[])[] = [
 ];
 
 /** "[ 1843.308145] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen …". */
-const LINE = /^\[\s*(\d{1,12}\.\d{1,9})\].{0,200}?NVRM: Xid \(([^)]{1,60})\): (\d{1,4})(?:, ?(.*))?$/;
+const LINE =
+  /^\[\s*(\d{1,12}\.\d{1,9})\].{0,200}?NVRM: Xid \(([^)]{1,60})\): (\d{1,4})(?:, ?(.*))?$/;
 
 export function parseXids(output: string): Xid[] {
   return output.slice(-(1 << 20)).split("\n").slice(-NEWEST - 1).flatMap((line): Xid[] => {

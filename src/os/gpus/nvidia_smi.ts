@@ -55,8 +55,8 @@ export const TOPOLOGY = ["nvidia-smi", "topo", "-m"];
 
 /** A driver names the first field that it does not know. */
 export function unknownField({ stdout, stderr }: Output): string | undefined {
-  const [, field] =
-    /Field "([\w.]{1,80})" is not a valid field to query/.exec(stdout + stderr) ?? [];
+  const [, field] = /Field "([\w.]{1,80})" is not a valid field to query/.exec(stdout + stderr) ??
+    [];
   return [...NEWER, THROTTLE_REASONS].find((newer) => newer === field);
 }
 

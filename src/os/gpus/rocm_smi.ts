@@ -1,5 +1,13 @@
 /** Reads the JSON of AMD's rocm-smi. The names of its keys differ between versions. */
-import { type Answer, type Card, figure, type GpuProcess, type Link, UNSAID, word } from "./card.ts";
+import {
+  type Answer,
+  type Card,
+  figure,
+  type GpuProcess,
+  type Link,
+  UNSAID,
+  word,
+} from "./card.ts";
 import type { Output } from "./nvidia_smi.ts";
 
 export const CARD_QUERY = [

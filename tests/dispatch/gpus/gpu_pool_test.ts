@@ -187,14 +187,21 @@ Deno.test("Xid: what is new, of this card, and no cleanup after a killed program
   const [first = "", ...rest] = log.split("\n");
   const said: string[] = [];
   let printed: string | undefined = first;
-  const errors = new CardErrors({
-    xids: () => Promise.resolve(printed === undefined ? "not permitted" : parseXids(printed)),
-  }, createLogger({ sinks: [(line) => void said.push(line)] }), 0);
+  const errors = new CardErrors(
+    {
+      xids: () => Promise.resolve(printed === undefined ? "not permitted" : parseXids(printed)),
+    },
+    createLogger({ sinks: [(line) => void said.push(line)] }),
+    0,
+  );
   const look = () =>
     errors.look({ cards: [card] } as unknown as GpuReading, new AbortController().signal);
   assert.deepEqual(await look(), [], "it was there before this daemon");
   printed = [first, ...rest].join("\n");
-  assert.deepEqual(await look(), [{ uuid: "GPU-1", data: { xid: 94, text: "Contained: SM (0x1)" } }]);
+  assert.deepEqual(await look(), [{
+    uuid: "GPU-1",
+    data: { xid: 94, text: "Contained: SM (0x1)" },
+  }]);
   assert.deepEqual(await look(), []);
   assert.equal(errors.countOf("GPU-1"), 1);
   assert.equal(errors.healthOf("GPU-1", card), "Xid 94: Contained: SM (0x1)");

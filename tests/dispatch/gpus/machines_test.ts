@@ -1,6 +1,6 @@
 /** The recorded machines of tests/fixtures/gpus: what is offered of each, and what is said. */
 import assert from "node:assert/strict";
-import { closest, type Closeness } from "../../../src/dispatch/gpus/closest.ts";
+import { type Closeness, closest } from "../../../src/dispatch/gpus/closest.ts";
 import { chosen, gpuVariables, slotsFor } from "../../../src/dispatch/gpus/devices.ts";
 import { UNSAID } from "../../../src/os/gpus/card.ts";
 import { type GpuOption, parseGpuOption, visibleOf } from "../../../src/os/gpus/gpu_option.ts";

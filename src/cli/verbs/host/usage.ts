@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { csv } from "../../../base/text/csv_text.ts";
 import { shortIds } from "../../../base/text/format.ts";
 import type { GpuUse } from "../../../gen/mosaic/v1/mosaic_pb.ts";
-import type { RunGpuUse, UserGpuUse } from "../../../registry/contract.ts";
+import type { RunGpuUse, SweepGpuUse, UserGpuUse } from "../../../registry/contract.ts";
 import { Link } from "../../link/daemon_link.ts";
 import type { Context } from "../../link/context.ts";
 import { type Column, table } from "../../text/table.ts";
@@ -12,6 +12,7 @@ import { ageValue, connectionFlags, connectionOptions, outputOption } from "../.
 import { manual, oneOf } from "../../verb/verb_parser.ts";
 
 type User = z.infer<typeof UserGpuUse>;
+type Sweep = z.infer<typeof SweepGpuUse>;
 type Run = z.infer<typeof RunGpuUse>;
 type Time = Pick<User, "gpu_hours" | "measured_hours" | "idle_hours" | "idle_share">;
 
@@ -21,9 +22,14 @@ export function define(command: Command, context: Context): void {
   command
     .description(
       "Shows GPU hours, from the claim of each card to its release, by who submitted the runs, and the share in which the " +
-        "cards did nothing (a utilisation below 5 %, where the driver tells it). Deleted runs count, for 400 days.",
+        "cards did nothing (a utilisation below 5 %, where the driver tells it). Deleted runs count, for 400 days; " +
+        "of one that was deleted for good, the sweep is not known.",
     )
-    .addOption(oneOf(new Option("--by <what>", "user or run"), ["user", "run"]).default("user"))
+    .addOption(
+      oneOf(new Option("--by <what>", "user, sweep or run"), ["user", "sweep", "run"]).default(
+        "user",
+      ),
+    )
     .option("--since <duration>", "of the days since this long ago (UTC), such as 30d", ageValue);
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
     .addHelpText(
@@ -31,6 +37,7 @@ export function define(command: Command, context: Context): void {
       manual({
         examples: [
           ["mosaic usage --since 7d", "GPU hours of the last week"],
+          ["mosaic usage --by sweep", "of each sweep, and of the runs without one"],
           ["mosaic usage --by run -o csv", "of each run, for a spreadsheet"],
         ],
       }),
@@ -50,6 +57,17 @@ export function define(command: Command, context: Context): void {
             : output === "csv"
             ? csv(["run", "name", "user", ...TIME], uses.map((use) => Object.values(use)))
             : shown(uses, runColumns(uses), context),
+        );
+        return;
+      }
+      if (flags["by"] === "sweep") {
+        const uses = grouped(runs, ({ sweep }) => ({ sweep }));
+        context.out.write(
+          output === "json"
+            ? `${JSON.stringify(uses, null, 2)}\n`
+            : output === "csv"
+            ? csv(["sweep", "runs", ...TIME], uses.map((use) => Object.values(use)))
+            : shown(uses, SWEEP_COLUMNS, context),
         );
         return;
       }
@@ -79,19 +97,26 @@ function runUse(use: GpuUse): Run {
   return { run_id: use.runId, name: use.runName, user: use.submitter, ...timeOf(use) };
 }
 
-/** Most hours first. */
 export function usersOf(runs: readonly GpuUse[]): User[] {
+  return grouped(runs, ({ submitter }) => ({ user: submitter }));
+}
+
+/** Most hours first. */
+function grouped<Key extends object>(
+  runs: readonly GpuUse[],
+  keyOf: (run: GpuUse) => Key,
+): (Key & Pick<User, "runs"> & Time)[] {
   const sum = (of: readonly GpuUse[], field: keyof Seconds) =>
     of.reduce((total, use) => total + use[field], 0);
-  return [...Map.groupBy(runs, ({ submitter }) => submitter)].map(([user, its]) => ({
-    user,
+  return Map.groupBy(runs, (run) => JSON.stringify(keyOf(run))).values().map((its) => ({
+    ...keyOf(its[0]!),
     runs: its.length,
     ...timeOf({
       gpuSeconds: sum(its, "gpuSeconds"),
       measuredSeconds: sum(its, "measuredSeconds"),
       idleSeconds: sum(its, "idleSeconds"),
     }),
-  })).sort((a, b) => b.gpu_hours - a.gpu_hours);
+  })).toArray().sort((a, b) => b.gpu_hours - a.gpu_hours);
 }
 
 const hours = (value: number) => value.toFixed(value < 9.95 ? 2 : 1);
@@ -108,6 +133,12 @@ const TIME_COLUMNS: Column<Time>[] = [
 
 const USER_COLUMNS: Column<User>[] = [
   { name: "user", text: ({ user }) => user },
+  { name: "runs", align: "right", text: ({ runs }) => String(runs) },
+  ...TIME_COLUMNS,
+];
+
+const SWEEP_COLUMNS: Column<Sweep>[] = [
+  { name: "sweep", text: ({ sweep }) => sweep || "(none)" },
   { name: "runs", align: "right", text: ({ runs }) => String(runs) },
   ...TIME_COLUMNS,
 ];
