@@ -110,10 +110,10 @@ export interface Core {
     anyName: boolean,
     submitter: string,
   ): Promise<SweepJson>;
-  /** Who began the sweep. @throws MosaicError `not_found` */
-  ownerOfSweep(ref: string): string;
-  /** Newest first, without their trials. */
-  listSweeps(limit: number): Promise<SweepJson[]>;
+  /** Who began the sweep. @param alone only among this owner's @throws MosaicError `not_found` */
+  ownerOfSweep(ref: string, alone?: string): string;
+  /** Newest first, without their trials. @param owner only those that this one began */
+  listSweeps(limit: number, owner?: string): Promise<SweepJson[]>;
   /**
    * By name, id or "@last". @param trials how many of its newest trials are listed @throws
    * MosaicError `not_found`

@@ -484,8 +484,8 @@ export class Engine implements Core {
     });
   }
 
-  ownerOfSweep(ref: string): string {
-    return this.#options.registry.sweeps.resolve(ref).submitter;
+  ownerOfSweep(ref: string, alone?: string): string {
+    return this.#options.registry.sweeps.resolve(ref, alone).submitter;
   }
 
   async beginSweep(
@@ -497,11 +497,11 @@ export class Engine implements Core {
     const { sweeps } = await this.#sweepParts();
     return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
   }
-  async listSweeps(limit: number): Promise<SweepJson[]> {
+  async listSweeps(limit: number, owner?: string): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
     const found: SweepJson[] = [];
     let began = performance.now();
-    for (const row of this.#options.registry.sweeps.list(limit)) {
+    for (const row of this.#options.registry.sweeps.list(limit, owner)) {
       const trouble = sweeps.troubleOf(row.sweepId);
       found.push(summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), trouble));
       if (performance.now() < began + LIST_TURN_MS) continue;
