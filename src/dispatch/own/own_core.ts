@@ -19,6 +19,11 @@ export function ownCore(core: Core, owner: string): Core {
   };
   const lineage: Core["lineage"] = {
     find(artifact) {
+      const [, left = "", right = ""] = /^([^:]+):(.+)$/s.exec(artifact) ?? [];
+      // A run, unless it is a name of artifacts: another's may have the same name.
+      if (right !== "" && core.lineage.versions(left).length === 0) {
+        return core.lineage.find(`${runs.resolve(left).runId}:${right}`);
+      }
       const found = core.lineage.find(artifact);
       if (runs.known(found.runId) !== undefined) return found;
       throw new MosaicError("not_found", `there is no artifact ${JSON.stringify(artifact)}`);

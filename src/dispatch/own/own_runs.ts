@@ -76,8 +76,8 @@ export function ownRuns(all: RunReader, owner: string): RunReader {
 export function ownRecords(all: TelemetryReader, runs: RunReader): TelemetryReader {
   /** @throws MosaicError `not_found` */
   const mine = (runId: string): string => runs.known(runId)?.runId ?? runs.require(runId).runId;
-  const ofOwn = <T extends { runId: string }>(rows: T[]) =>
-    rows.filter(({ runId }) => runs.known(runId) !== undefined);
+  const isOwn = (runId: string) => runs.known(runId) !== undefined;
+  const ofOwn = <T extends { runId: string }>(rows: T[]) => rows.filter((r) => isOwn(r.runId));
   const ids = () => runs.outlines({}).map(({ runId }) => runId);
   return {
     read: (runId, kind, since, limit) => all.read(mine(runId), kind, since, limit),
@@ -101,8 +101,12 @@ export function ownRecords(all: TelemetryReader, runs: RunReader): TelemetryRead
     ],
     series: (runId, ...rest) => all.series(mine(runId), ...rest),
     seriesTail: (runId, ...rest) => all.seriesTail(mine(runId), ...rest),
-    outlines: (runIds, ...rest) => all.outlines(runIds.map(mine), ...rest),
-    namesOfMany: (runIds) => all.namesOfMany(runIds.map(mine)),
+    // As for runs that are not there: no points, no names.
+    outlines(runIds, ...rest) {
+      const found = all.outlines(runIds.filter(isOwn), ...rest).values();
+      return runIds.map((id) => isOwn(id) ? found.next().value! : []);
+    },
+    namesOfMany: (runIds) => all.namesOfMany(runIds.filter(isOwn)),
     overwritten: (runId, name) => all.overwritten(mine(runId), name),
     fileBytes: () => all.fileBytes(),
     storedSinceStart: () => all.storedSinceStart(),
