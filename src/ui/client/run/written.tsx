@@ -62,9 +62,6 @@ export function Tags({ run }: { run: RunPage }) {
   );
 }
 
-/** A variable, so that the bundler leaves it a script of its own. */
-const PARSER = "/assets/markdown.js";
-
 /**
  * Notes as elements, created once and not at each change of the run; plain text until the parser is
  * loaded.
@@ -74,7 +71,7 @@ function Markdown({ text }: { text: string }) {
   useEffect(() => {
     let current = true;
     attempt(async () => {
-      const { tokensOf }: typeof import("../parts/markdown.ts") = await import(PARSER);
+      const { tokensOf } = await import("../parts/markdown.ts");
       if (current) setMade({ text, content: elementsOf(() => tokensOf(text)) });
     });
     return () => current = false;
