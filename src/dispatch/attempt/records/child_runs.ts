@@ -37,7 +37,7 @@ export class ChildRuns {
 
   constructor({ registry, telemetry, log }: ChildRunsOptions) {
     this.#options = { registry, telemetry, log };
-    const child = (parent: string, key: string, name: string) => this.#child(parent, key, name);
+    const child = (parent: string, key: string, name: string) => this.child(parent, key, name);
     this.#trials = new TrialRuns({ registry, telemetry, log, child, most: MOST_CHILDREN });
   }
 
@@ -52,7 +52,7 @@ export class ChildRuns {
     let known = this.#known.get(id);
     if (known === undefined) {
       const isOwn = place.aloneIsParent && this.#isFirst(runId, attempt, place.key);
-      known = isOwn ? "" : this.#child(runId, place.key, place.name) ?? "";
+      known = isOwn ? "" : this.child(runId, place.key, place.name) ?? "";
       if (this.#known.size >= MOST_KNOWN) this.#known.clear();
       this.#known.set(id, known);
     }
@@ -72,7 +72,8 @@ export class ChildRuns {
     return own.length === 0 || own.includes(key);
   }
 
-  #child(parentId: string, key: string, name: string): string | undefined {
+  /** Makes it if it is new; undefined: there are too many. */
+  child(parentId: string, key: string, name: string): string | undefined {
     const { registry, log } = this.#options;
     const known = registry.child(parentId, key);
     if (known !== undefined) {
@@ -136,6 +137,12 @@ export class ChildRuns {
     if (events.some(({ kind }) => kind === TRIAL_KIND) || this.#trials.waits(runId)) {
       this.#trials.make(runId);
     }
+  }
+
+  /** A tracker's client says that its run has ended. */
+  endOne(runId: string, status: string): void {
+    const { registry } = this.#options;
+    if (!isEnded(registry.require(runId).state)) registry.apply(runId, trackerEnd(status));
   }
 
   /** The parent's attempt has ended, and so have its children. */
@@ -211,6 +218,14 @@ export class ChildRuns {
   close(): void {
     this.#trials.close();
   }
+}
+
+/** @param status as MLflow names it */
+function trackerEnd(status: string): LifecycleEvent {
+  if (status === "FAILED") return { type: "failed", reason: "tracker_failed" };
+  return status === "KILLED"
+    ? { type: "cancelled", reason: "tracker_killed" }
+    : { type: "exited_ok" };
 }
 
 function endOf({ state, reason }: RunRow): LifecycleEvent {
