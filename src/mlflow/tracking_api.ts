@@ -314,14 +314,19 @@ const METHODS: Readonly<Record<string, Method>> = {
   "runs/create": (api, { run, fields }) => {
     const { row, tracked } = run;
     const tags = byKey(pairs(fields, "tags"));
-    const made = addRun(tracked, {
-      name: string(fields, "run_name") || tags["mlflow.runName"] || "",
-      experiment: experimentOf(run, { experiment_id: "0", ...fields }).id,
-      user: string(fields, "user_id"),
-      start: whole(fields, "start_time", Date.now()),
-      attempt: row.attempt,
-      tags,
-    }, row.name, (key, name) => api.within(run, key, name));
+    const made = addRun(
+      tracked,
+      {
+        name: string(fields, "run_name") || tags["mlflow.runName"] || "",
+        experiment: experimentOf(run, { experiment_id: "0", ...fields }).id,
+        user: string(fields, "user_id"),
+        start: whole(fields, "start_time", Date.now()),
+        attempt: row.attempt,
+        tags,
+      },
+      row.name,
+      (key, name) => api.within(run, key, name),
+    );
     api.save(run);
     return { run: runJson(api.latest(run), run, made) };
   },
