@@ -39,10 +39,10 @@ export interface CurvePoint {
 export type Range = [first: number, last: number];
 
 const DOUBLE_CLICK_MS = 300;
-/** With more lines the legend keeps their last values while one points. */
-const LEGEND_FOLLOWS = 12;
 /** Rows of the table behind a chart. */
 const TABLE_ROWS = 200;
+/** The chart under the pointer, and the pointer's place in the window. */
+let pointed: { chart: Chart; at: readonly [left: number, top: number] } | undefined;
 /** The run under the cursor, in all charts of crowds. */
 let pointedAt = "";
 const crowds = new Set<Chart>();
@@ -189,15 +189,24 @@ export class Chart {
     this.#holder.addEventListener("click", (event) => {
       clearTimeout(picking);
       if (Math.abs(event.clientX - pressedAt) >= 4 || event.detail > 1) return;
+      // Not the plot's cursor: a plot that new points have made under a pointer at rest has none.
+      const { left: edge } = (this.#plot?.over ?? this.#holder).getBoundingClientRect();
+      const left = event.clientX - edge;
       // It may be the first of two clicks, which show everything again.
-      const left = this.#plot?.cursor.left ?? -1;
       picking = setTimeout(() => this.#pick(left), this.range === undefined ? 0 : DOUBLE_CLICK_MS);
     });
     this.#holder.addEventListener("dblclick", () => {
       clearTimeout(picking);
       if (this.range !== undefined) this.#zoomTo(undefined);
     });
-    this.#holder.addEventListener("mouseleave", hideTip);
+    // Before the plot hears of it.
+    this.#holder.addEventListener("mousemove", ({ clientX, clientY }) => {
+      pointed = { chart: this, at: [clientX, clientY] };
+    }, true);
+    this.#holder.addEventListener("mouseleave", () => {
+      pointed = undefined;
+      hideTip();
+    });
     this.#holder.addEventListener("blur", hideTip);
     this.#resize.observe(this.#holder);
   }
@@ -594,9 +603,9 @@ export class Chart {
       legend: { show: false },
       cursor: {
         drag: { x: true, y: false, setScale: false },
-        // An element of each series, five for each line, that moves with the pointer; of many lines
-        // the nearest is marked.
-        points: this.#lines.length > LEGEND_FOLLOWS ? { show: false } : { size: 6 },
+        // An element of each series, five for each line, that moves with the pointer; of several
+        // lines the nearest is marked.
+        points: this.#lines.length > 1 ? { show: false } : { size: 6 },
         // Other charts over the same axis show the same cursor; a zoom affects one chart only.
         sync: {
           key: x === "index" ? this.unit : x,
@@ -612,56 +621,54 @@ export class Chart {
     };
   }
 
+  /**
+   * At each move of the pointer, in each chart over the same axis: what is not drawn for it is not
+   * computed, and nothing is measured.
+   */
   #point(u: uPlot): void {
     const i = u.cursor.idx;
     if (i === null || i === undefined || this.#lines.length === 0) {
-      if (document.querySelector(".u-over:hover") === null) pointedAt = "";
+      if (pointed === undefined) pointedAt = "";
       this.#marker?.mark(u, undefined, "");
       return this.#describe();
     }
     if (this.#crowd !== undefined) return this.#pointInCrowd(u, this.#crowd);
     const x = u.data[0]?.[i] ?? 0;
     const [only] = this.#lines;
-    const isOnly = this.#lines.length === 1;
-    const found = this.#lines.map((line) => ({ line, at: nearest(line, x) }));
-    this.#readout.textContent = `${isOnly ? `${textAt(only!, found[0]!.at, true)}  ` : ""}at ${
-      this.#place(x)
-    }`;
-    if (isOnly) return;
-    const here = u.over.matches(":hover") || document.activeElement === this.#holder;
-    // The box at the pointer tells the values of many lines: a long legend in each chart would take
-    // the frame's time.
-    const follows = this.#lines.length <= LEGEND_FOLLOWS;
-    const values = new Map(
-      !follows
-        ? []
-        : found.map(({ line, at }) => [line, at === undefined ? null : line.table[4]![at] ?? null]),
-    );
-    if (follows) {
-      this.#legend.querySelectorAll<HTMLElement>("[data-line]").forEach((entry) => {
-        const line = this.#all[Number(entry.dataset.line)]!;
-        setText(entry.querySelector(".value")!, values.has(line) ? shortly(values.get(line)!) : "");
-      });
+    if (this.#lines.length === 1) {
+      return setText(
+        this.#readout,
+        `${textAt(only!, nearest(only!, x), true)}  at ${this.#place(x)}`,
+      );
     }
-    if (!here) return this.#marker?.mark(u, undefined, "");
+    if (!this.#isPointed()) return this.#marker?.mark(u, undefined, "");
+    setText(this.#readout, `at ${this.#place(x)}`);
     const { left = 0, top = 0 } = u.cursor;
     const index = this.#marker!.nearest(u, left, top);
     this.#marker!.mark(u, index, colorCode("var(--ink)"));
-    const rows = found.filter(({ at }) => at !== undefined)
-      .sort((a, b) => shownAt(b.line, b.at!)! - shownAt(a.line, a.at!)!)
-      .map(({ line, at }) => ({
-        ...{ color: line.color, label: line.label },
-        text: () => textAt(line, at, line.runs > 1),
-        near: line === this.#lines[index ?? -1],
-      }));
-    const box = u.over.getBoundingClientRect();
-    showTip(this.#place(x), rows, box.left + left, box.top + top);
+    const rows = this.#lines.flatMap((line) => {
+      const at = nearest(line, x);
+      return at === undefined ? [] : { line, at, value: shownAt(line, at)! };
+    }).sort((a, b) => b.value - a.value).map(({ line, at }) => ({
+      ...{ color: line.color, label: line.label },
+      text: () => textAt(line, at, line.runs > 1),
+      near: line === this.#lines[index ?? -1],
+    }));
+    const [across, down] = pointed?.chart === this
+      ? pointed.at
+      : (({ left: l, top: t }) => [l + left, t + top] as const)(u.over.getBoundingClientRect());
+    showTip(this.#place(x), rows, across, down);
+  }
+
+  /** By the pointer or, with keys, by the focus. */
+  #isPointed(): boolean {
+    return pointed === undefined ? document.activeElement === this.#holder : pointed.chart === this;
   }
 
   /** The nearest line comes to the front, here and in the other charts, which follow the cursor. */
   #pointInCrowd(u: uPlot, crowd: Crowd): void {
     const { left = 0, top = -1 } = u.cursor;
-    if (u.over.matches(":hover") || document.activeElement === this.#holder) {
+    if (this.#isPointed()) {
       const index = crowd.nearest(u, left, top);
       pointedAt = index === undefined ? "" : crowd.lines[index]!.label;
       for (const chart of crowds) chart.#frontInCrowd();
@@ -997,9 +1004,6 @@ function textAt({ table, runs, smoothed }: Line, i: number | undefined, ranged: 
   return figure(shownAt({ table }, i)) + range + calmed +
     (runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
 }
-
-/** So short that the legend's place for it suffices. */
-const shortly = (n: number | null) => n === null ? "" : figure(n);
 
 /** The value at the end of a line; for a group, of how many of its runs. */
 function lastText(line: Line | undefined): string {
