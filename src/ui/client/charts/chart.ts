@@ -7,7 +7,7 @@ import type { SeriesColumns } from "../../api/page_json.ts";
 import { around, Crowd, valueAt } from "./crowd.ts";
 import { isCrowd } from "../parts/early.ts";
 import { colorCode } from "../parts/colors.ts";
-import { ask, attempt, notice } from "../parts/dialog.tsx";
+import { attempt, notice } from "../parts/dialog.tsx";
 import { endsKept, h, iconButton, saveFile, setText } from "../parts/dom.ts";
 import { figure, plural, whole } from "../parts/format.ts";
 import { clock, duration } from "../../../base/text/format.ts";
@@ -15,9 +15,12 @@ import { csv } from "../../../base/text/csv_text.ts";
 import {
   type ChartStyle,
   type DataSet,
+  isSparse,
   type Line,
   linesOf,
   metricOf,
+  type Own,
+  OWN_AS_OTHERS,
   type XMode,
   xOf,
 } from "./chart_lines.ts";
@@ -86,13 +89,6 @@ function isolatedValues(values: ArrayLike<number | null | undefined>): number[] 
   return candidate >= 0 ? [...found, candidate] : found;
 }
 
-/** The view of one chart besides what all share. */
-export interface Own {
-  /** Ends of the y axis; null: by the data. */
-  y: [low: number | null, high: number | null];
-  /** The y axis leaves out the outermost values. */
-  trimmed: boolean;
-}
 /** Share of the values at each end that count as outliers. */
 const OUTLIERS = 0.02;
 
@@ -103,8 +99,12 @@ export interface ChartEvents {
   onforget?(): void;
   /** Labels of the lines that are hidden from now on. */
   onhide(labels: string[]): void;
-  /** `own` has changed. */
+  /** `own` has changed: the chart is to be shown again. */
   onview(): void;
+  /** What its settings offer. */
+  choices(): { metrics: readonly string[]; expression?: string };
+  /** It becomes a computed chart; one that is none stays beside it. @throws Error */
+  onexpress(text: string): void;
 }
 
 export class Chart {
@@ -112,7 +112,7 @@ export class Chart {
   /** The visible ones. */
   #lines: Line[] = [];
   #all: Line[] = [];
-  own: Own = { y: [null, null], trimmed: false };
+  own: Own = OWN_AS_OTHERS;
   #plot: uPlot | undefined;
   #drawnAs = "";
   #style: ChartStyle = {
@@ -126,6 +126,8 @@ export class Chart {
       hidden: [],
     },
   };
+  /** Of all charts, before what this one sets itself. */
+  #shared = this.#style;
   #holder = h("div", {
     class: "plot",
     role: "img",
@@ -266,9 +268,13 @@ export class Chart {
         `Full screen of ${title}`,
         () => attempt(() => this.element.requestFullscreen()),
       ),
-      item("Range of y …", `Range of y of ${title}`, () => this.#askRange()),
+      item(
+        "Settings …",
+        `Settings of ${title}`,
+        () => attempt(() => this.#openSettings(more)),
+      ),
       this.#withoutOutliers = item("Without outliers", `${title} without outliers`, () => {
-        this.own.trimmed = !this.own.trimmed;
+        this.own = { ...this.own, trimmed: !this.own.trimmed };
         this.#ownChanged();
       }),
       this.events.onforget && item("Remove", `Remove ${title}`, () => this.events.onforget!()),
@@ -286,28 +292,23 @@ export class Chart {
     return menu;
   }
 
-  async #askRange(): Promise<void> {
-    const text = await ask({
-      title: "Range of y",
-      text:
-        "The lowest and the highest value, with a space between; - for an end that follows the data, nothing for both.",
-      confirm: "Set range",
-      field: { label: "Lowest and highest", value: this.own.y.map((n) => n ?? "-").join(" ") },
+  async #openSettings(near: HTMLElement): Promise<void> {
+    const { openSettings } = await import("./chart_settings.tsx");
+    openSettings(near, {
+      ...{ title: this.title, own: this.own, shared: this.#shared },
+      ...this.events.choices(),
+      sparse: this.#sets.every(({ columns }) => isSparse(columns)),
+      change: (own) => {
+        this.own = own;
+        this.#ownChanged();
+      },
+      express: (text) => this.events.onexpress(text),
     });
-    if (text === undefined) return;
-    const words = text.trim().split(/\s+/).filter((word) => word !== "");
-    const [low = null, high = null] = words.map((word) => word === "-" ? null : Number(word));
-    const isWrong = words.length > 2 ||
-      [low, high].some((n) => n !== null && !Number.isFinite(n)) ||
-      (low !== null && high !== null && low >= high);
-    if (isWrong) return notice(`"${text}" is no range: two numbers, the lower one first`, "error");
-    this.own.y = [low, high];
-    this.#ownChanged();
   }
 
   #ownChanged(): void {
     this.#withoutOutliers?.setAttribute("aria-pressed", String(this.own.trimmed));
-    this.restyle();
+    this.#drawnAs = "";
     this.events.onview();
   }
 
@@ -360,15 +361,15 @@ export class Chart {
   /** Draws again, with new colours. */
   restyle() {
     this.#drawnAs = "";
-    this.show(this.#sets, this.#style);
+    this.show(this.#sets, this.#shared);
   }
 
   show(all: DataSet[], chosen: ChartStyle): void {
     if (this.range === undefined) this.#whole = all;
     this.element.removeAttribute("aria-busy");
-    const style = this.ownAxis && chosen.x === "index"
-      ? { ...chosen, x: "relative" as const }
-      : chosen;
+    this.#shared = chosen;
+    const own = { ...chosen, ...this.own.style };
+    const style = this.ownAxis && own.x === "index" ? { ...own, x: "relative" as const } : own;
     const within = this.#window?.x === style.x ? this.#window : undefined;
     const inside = within === undefined ? all : all.map((set) => {
       const xs = set.columns.over ??
@@ -899,7 +900,7 @@ export class Chart {
     this.range = range;
     this.#window = window;
     this.element.toggleAttribute("data-zoomed", range !== undefined);
-    if (range === undefined) this.show(this.#whole, this.#style);
+    if (range === undefined) this.show(this.#whole, this.#shared);
     else this.#preview(range);
     this.element.setAttribute("aria-busy", "true");
     this.events.onzoom();
