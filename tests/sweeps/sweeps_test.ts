@@ -63,6 +63,7 @@ class Played implements AsyncDisposable {
       check: () => {},
       predecessor: (text) => `id of ${text}`,
       submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
+      together: (work) => this.registry.together(work),
       cancel: (runId, reason) => {
         if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
         this.cancelled.push([runId, reason]);
