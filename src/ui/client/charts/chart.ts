@@ -107,9 +107,6 @@ export interface ChartEvents {
   onview(): void;
 }
 
-/** A variable, so that the bundler leaves it a script of its own. */
-const FIGURES = "/assets/figure.js";
-
 export class Chart {
   #sets: DataSet[] = [];
   /** The visible ones. */
@@ -946,7 +943,7 @@ export class Chart {
     if (x === undefined || y === undefined) return;
     const { log, x: axis } = this.#style;
     attempt(async () => {
-      const { figureFile }: typeof import("./figure.ts") = await import(FIGURES);
+      const { figureFile } = await import("./figure.ts");
       const blob = await figureFile(format, {
         ...{ title: this.title, xName: this.#xName, log, logX: isLogX(this.#style) },
         xText: (v: number) =>

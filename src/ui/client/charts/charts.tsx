@@ -1,4 +1,5 @@
 /** All charts of one run, or of several runs in one chart each, updated while they are in sight. */
+import "../parts/common.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
 import { answer, api, Refused, seriesOf } from "../parts/api.ts";
 import { Chart, type Own, type Range } from "./chart.ts";
