@@ -1061,10 +1061,10 @@ export class Registry implements RunReader {
 
   /** Runs `work` in a transaction; waiters are woken after the commit. */
   #write<T>(work: () => T, always = false): T {
-    if (this.#together) return work();
     const transitionHead = this.#transitionHead;
     const eventHead = this.#eventHead;
     try {
+      if (this.#together) return this.#sql.part(work);
       const result = this.#sql.transaction(work, always);
       if (this.#transitionHead > transitionHead) this.#transitionWaiters.wake(this.#transitionHead);
       if (this.#eventHead > eventHead) this.#eventWaiters.wake(this.#eventHead);

@@ -471,6 +471,7 @@ export class Engine implements Core {
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) =>
           this.#submissions.submit(configJson, runId, submitter, trial),
+        together: (work) => this.#submissions.together(work),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
         canPause: (runId) => this.#control.canPause(runId),
         pause: (runId) => this.#control.pause(runId),

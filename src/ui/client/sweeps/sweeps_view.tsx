@@ -77,9 +77,7 @@ function usePolled<T>(read: () => Promise<T>): [T | undefined, () => void] {
 }
 
 /** As people say it; a run's states, and what only a trial can be. */
-const trialWord = (state: string) =>
-  ({ pruned: "Stopped early", refused: "Refused", deleted: "Deleted" })[state] ??
-    stateWord(state.toUpperCase());
+const trialWord = (state: string) => stateWord(state.toUpperCase());
 const statesText = ({ states }: SweepJson) =>
   Object.entries(states).map(([state, n]) => `${whole(n)} ${trialWord(state).toLowerCase()}`).join(
     ", ",
