@@ -3,7 +3,7 @@
  * sub-directories beside their run's event file, Keras writes `train` and `validation`. Live they
  * are one run, so they are one when imported. Pure.
  */
-import { processOfEvents } from "../formats.ts";
+import { fileKindOf, processOfEvents } from "../formats.ts";
 
 /** The files of one run. */
 export interface FoundRun {
@@ -36,8 +36,40 @@ function isPartOf(part: FoundRun, whole: FoundRun): boolean {
   return PARTS.test(name) || PARAMETERS.test(name);
 }
 
+/** Hugging Face's Trainer makes one of these for each checkpoint. */
+const CHECKPOINT = /\/checkpoint-(\d+)$/;
+
+/**
+ * Of files of which each repeats those before it, the last one; none if the program's event files
+ * are there, which have the same numbers.
+ */
+function withoutRepeats(runs: readonly FoundRun[]): FoundRun[] {
+  const last = new Map<string, { run: FoundRun; at: number }>();
+  const others: FoundRun[] = [];
+  for (const run of runs) {
+    if (!run.files.every((file) => fileKindOf(file)?.repeats === true)) {
+      others.push(run);
+      continue;
+    }
+    const output = run.directory.replace(CHECKPOINT, "");
+    // What lies beside the checkpoints was written at the end.
+    const at = Number(CHECKPOINT.exec(run.directory)?.[1] ?? Infinity);
+    if (at > (last.get(output)?.at ?? -1)) last.set(output, { run, at });
+  }
+  const hasEvents = (output: string) =>
+    others.some((run) =>
+      isOfEvents(run) && (run.directory === output || run.directory.startsWith(`${output}/`))
+    );
+  return [
+    ...others,
+    ...[...last].filter(([output]) => !hasEvents(output))
+      .map(([directory, { run }]) => ({ directory, files: run.files })),
+  ];
+}
+
 /** @param most files of one run: parts that would make more stay runs of their own */
-export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
+export function withParts(all: readonly FoundRun[], most: number): FoundRun[] {
+  const runs = withoutRepeats(all);
   const joined = new Map<string, FoundRun>();
   const others: FoundRun[] = [];
   // Directories before what is below them, so that a part of a part belongs to the whole.
