@@ -2,6 +2,7 @@
  * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters
  * translate and decide nothing. src/dispatch/core/engine.ts implements it.
  */
+import type { MergedLog } from "../../journal/merged_log.ts";
 import type { LogFile } from "../../journal/packed_log.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
@@ -270,6 +271,8 @@ export interface Core {
   logFile(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): string;
   /** That file, including its packed or thinned part; undefined if there is none. */
   openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined;
+  /** Both as one log, in the order in which they were written. */
+  openMergedLog(row: RunRow, of?: LogOf): MergedLog;
   /** The ranks of the newest attempt; empty for a run with one rank. */
   ranks(row: RunRow): Rank[];
   host(): HostInfo;
