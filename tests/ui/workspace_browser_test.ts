@@ -130,6 +130,32 @@ inBrowser(
   },
 );
 
+inBrowser(
+  "a chart is hidden and shown again, by Undo, by its name, or by a button",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("hides");
+    core.addEpisodes(runId, 60, 5);
+    await page.goto(`${base}/runs/${runId}`);
+    const chart = page.locator("[data-series=episode_length]");
+    const hide = async () => {
+      await chart.locator("canvas").first().waitFor();
+      await chart.getByRole("button", { name: /^More of / }).click();
+      await chart.getByRole("button", { name: "Hide Episode length" }).click();
+      await chart.waitFor({ state: "detached" });
+      assert.match(page.url(), /without=episode_length/);
+    };
+    await hide();
+    await page.getByRole("button", { name: "Undo" }).click();
+    await hide();
+    await page.reload();
+    await until(() => points(page, "episode_reward"), { what: "the other chart" });
+    assert.equal(await chart.count(), 0);
+    await page.getByRole("button", { name: "Show 1 hidden" }).click();
+    await chart.locator("canvas").first().waitFor();
+    assert.ok(!page.url().includes("without="));
+  },
+);
+
 for (const count of [1, 20, 130, ...(LONG_TESTS ? [1000] : [])]) {
   inBrowser(
     `${count} runs: nothing moves while they load, on each width, and axe finds nothing`,

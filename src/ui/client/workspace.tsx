@@ -710,7 +710,7 @@ function Insight(
       })),
     [charted, unknown.length],
   );
-  if (unknown.length > 0) return <p class="empty">Loading …</p>;
+  if (unknown.length > 0) return <p class="empty insight">Loading …</p>;
   return (
     <div class="insight">
       <h2>Parameters and results</h2>
