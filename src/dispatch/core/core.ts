@@ -232,9 +232,17 @@ export interface Core {
   /** The original's Publish RPCs. @throws `not_found`, `failed_precondition` (not registered). */
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void;
   /**
-   * Numbers and parameters that a worker sends in addition to its output. @throws as `publish` does
+   * Numbers and parameters that a worker sends in addition to its output; those of a run within go
+   * there. @throws as `publish` does
    */
-  record(runId: string, events: WorkerEventRecord[]): void;
+  record(runId: string, events: WorkerEventRecord[], within?: string): void;
+  /**
+   * The run within a run that has this key; it is made if it is new, and undefined if the run has
+   * too many.
+   */
+  childRun(runId: string, key: string, name: string): string | undefined;
+  /** A run within a run has ended, as MLflow's clients say it. */
+  endChild(runId: string, status: string): void;
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
   /**
    * A reader of the run has used up its credits (true), or has credits again or has disconnected

@@ -745,8 +745,14 @@ export class Engine implements Core {
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
     this.#workerCalls.publish(runId, steps, episodes);
   }
-  record(runId: string, events: WorkerEventRecord[]): void {
-    this.#workerCalls.publish(runId, [], [], events, "mlflow");
+  record(runId: string, events: WorkerEventRecord[], within?: string): void {
+    this.#workerCalls.publish(runId, [], [], events, "mlflow", within);
+  }
+  childRun(runId: string, key: string, name: string): string | undefined {
+    return this.#supervisor.children.child(runId, key, name);
+  }
+  endChild(runId: string, status: string): void {
+    this.#supervisor.children.endOne(runId, status);
   }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.#placer.arrived(hello);

@@ -1,8 +1,9 @@
 /**
  * Joins what one writer has spread over directories: `add_scalars` and `add_hparams` make
- * sub-directories beside their run's event file, Keras writes `train` and `validation`. Live they
- * are one run, so they are one when imported. Pure.
+ * sub-directories beside their run's event file, Keras writes `train` and `validation`, and a
+ * resumed W&B run begins a new log. Live they are one run, so they are one when imported. Pure.
  */
+import { childPlaceOf } from "../files/child_places.ts";
 import { fileKindOf, processOfEvents } from "../formats.ts";
 
 /** The files of one run. */
@@ -95,9 +96,22 @@ export function withParts(all: readonly FoundRun[], most: number): FoundRun[] {
     wholeOf.set(run.directory, run);
     joined.set(run.directory, run);
   }
+  const whole = withResumed(others, most);
   const order = new Map(runs.flatMap(({ files }) => files).map((file, i) => [file, i]));
-  return [...others, ...withoutHalves([...joined.values()], most)]
+  return [...whole, ...withoutHalves([...joined.values()], most)]
     .sort((a, b) => order.get(a.files[0]!)! - order.get(b.files[0]!)!);
+}
+
+/** A W&B run that was resumed has a log in a second directory, with the same id. */
+function withResumed(runs: readonly FoundRun[], most: number): FoundRun[] {
+  const byId = Map.groupBy(runs, ({ files }) => {
+    const place = childPlaceOf(files[0]!);
+    return place?.aloneIsParent === true ? place.key : files[0]!;
+  });
+  return [...byId.values()].flatMap((parts) => {
+    const files = parts.flatMap((part) => part.files);
+    return files.length > most ? parts : [{ ...parts[0]!, files }];
+  });
 }
 
 /** `train` and `validation` without a run in the directory above. */
