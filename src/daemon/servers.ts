@@ -6,7 +6,7 @@ import { pageLogin } from "../ui/page_login.ts";
 import { TokenFile } from "../wire/tokens.ts";
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
-import { ownersOf } from "../dispatch/own/owners.ts";
+import { ownersOf } from "../dispatch/own/owner_checks.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { tlsSocket } from "../os/files/socket_path.ts";

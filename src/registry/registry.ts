@@ -513,6 +513,11 @@ export class Registry implements RunReader {
     );
   }
 
+  owners(): Map<string, string> {
+    const rows = this.#sql.all("SELECT run_id, owner FROM runs");
+    return new Map(rows.map((row) => [row.run_id as string, row.owner as string]));
+  }
+
   countByState(owner?: string): Record<string, number> {
     const rows = this.#sql.all(
       `SELECT state, count(*) AS n FROM runs WHERE parent IS NULL AND deleted_at IS NULL

@@ -43,6 +43,8 @@ export interface RunReader {
   outlines(filter: RunFilter): RunOutline[];
   /** `metadata.objective` of the runs that have one, by run id. */
   objectives(): Map<string, string>;
+  /** By run id, also of runs in the trash. */
+  owners(): Map<string, string>;
   countByState(owner?: string): Record<string, number>;
   /** Of the runs that have, or may have, processes. */
   sessionTokens(): { runId: string; token: string }[];

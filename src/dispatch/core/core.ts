@@ -88,6 +88,8 @@ export interface Core {
   readonly version: string;
   /** How long deleted runs stay in the trash; 0: they are removed at once. */
   readonly keepDeletedMs: number;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  readonly maxDiskPerUser: number | undefined;
 
   /**
    * @param submitter a token's name, or uid:N

@@ -60,6 +60,7 @@ export function ownCore(core: Core, owner: string): Core {
     startedAt: core.startedAt,
     version: core.version,
     keepDeletedMs: core.keepDeletedMs,
+    maxDiskPerUser: core.maxDiskPerUser,
     submit(configJson, runId, submitter) {
       const { canonicalJson, violations } = core.validate(configJson);
       if (violations.length === 0) refuseOthers(canonicalJson);

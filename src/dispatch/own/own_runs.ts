@@ -33,6 +33,7 @@ export function ownRuns(all: RunReader, owner: string): RunReader {
     count: (filter) => all.count({ ...filter, owner }),
     outlines: (filter) => all.outlines({ ...filter, owner }),
     objectives: () => all.objectives(),
+    owners: () => new Map([...all.owners()].filter(([, name]) => name === owner)),
     countByState: () => all.countByState(owner),
     sessionTokens: () => [],
     pastAttempt: () => undefined,
