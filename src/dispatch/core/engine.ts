@@ -21,6 +21,10 @@ import {
 } from "../../os/processes/descriptors.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { SharePolicy } from "../gpus/sharing.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import { readRecord } from "../../os/files/untrusted.ts";
+import { logTimesOf } from "../../journal/log_times.ts";
+import { MergedLog } from "../../journal/merged_log.ts";
 import { type LogFile, openLog } from "../../journal/packed_log.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
@@ -42,6 +46,7 @@ import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
 import type { Shares } from "../queue/shares.ts";
 import { Preemptions } from "../queue/preemptions.ts";
+import { DiskQuota } from "../queue/disk_quota.ts";
 import { Users } from "../queue/users.ts";
 import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
@@ -112,6 +117,8 @@ export interface EngineOptions {
   maxGpusPerUser?: number | undefined;
   /** Running runs of one owner; undefined: no limit. */
   maxRunsPerUser?: number | undefined;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  maxDiskPerUser?: number | undefined;
   /** How long a run that is to give way may take to save a checkpoint. */
   preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
@@ -173,9 +180,11 @@ export class Engine implements Core {
   readonly startedAt = Date.now();
   readonly version: string;
   readonly keepDeletedMs: number;
+  readonly maxDiskPerUser: number | undefined;
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
+  readonly #disk: DiskQuota;
   readonly #placer: Placer;
   readonly #deadlines: Deadlines;
   readonly #artifacts: Artifacts;
@@ -204,6 +213,7 @@ export class Engine implements Core {
     this.log = log;
     this.version = options.version;
     this.keepDeletedMs = options.keepDeletedMs ?? KEEP_DELETED_MS;
+    this.maxDiskPerUser = options.maxDiskPerUser;
     const descriptors = options.descriptors ?? NEVER_SHORT;
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
@@ -256,6 +266,13 @@ export class Engine implements Core {
     });
     const cardMemoryMb = () => options.gpus.mostMemoryMb;
     const users = new Users({ ...options, cardMemoryMb });
+    this.#disk = new DiskQuota({
+      maxBytes: options.maxDiskPerUser,
+      measure: () => this.#cleanup.diskUsage(),
+      owners: () => registry.owners(),
+      onChanged: () => this.#dispatcher.wake(),
+      log: options.log,
+    });
     const turns = new Turns({
       registry,
       log,
@@ -292,6 +309,7 @@ export class Engine implements Core {
       placer: this.#placer,
       turns,
       users,
+      disk: this.#disk,
       preemptions: new Preemptions({
         ...options,
         supervisor: this.#supervisor,
@@ -358,6 +376,7 @@ export class Engine implements Core {
       findArtifact: (artifact) => this.lineage.find(artifact),
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
+      disk: this.#disk,
       durable: options.durability === "full",
     });
     this.#views = new Views({
@@ -407,6 +426,7 @@ export class Engine implements Core {
     this.#artifacts.recover();
     this.#boot.begin();
     this.#dispatcher.start();
+    this.#disk.start();
     this.#placer.start();
     this.#deadlines.start();
     if (this.#options.registry.sweeps.unfinished().length > 0) {
@@ -421,6 +441,7 @@ export class Engine implements Core {
     // Failed to load: it never began.
     const sweeps = await this.#sweeps?.catch(() => undefined);
     await sweeps?.sweeps.close();
+    this.#disk.close();
     this.#boot.close();
     this.#deadlines.close();
     this.#cleanup.close();
@@ -472,6 +493,7 @@ export class Engine implements Core {
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) =>
           this.#submissions.submit(configJson, runId, submitter, trial),
+        together: (work) => this.#submissions.together(work),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
         canPause: (runId) => this.#control.canPause(runId),
         pause: (runId) => this.#control.pause(runId),
@@ -485,8 +507,8 @@ export class Engine implements Core {
     });
   }
 
-  ownerOfSweep(ref: string): string {
-    return this.#options.registry.sweeps.resolve(ref).submitter;
+  ownerOfSweep(ref: string, alone?: string): string {
+    return this.#options.registry.sweeps.resolve(ref, alone).submitter;
   }
 
   async beginSweep(
@@ -498,11 +520,11 @@ export class Engine implements Core {
     const { sweeps } = await this.#sweepParts();
     return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
   }
-  async listSweeps(limit: number): Promise<SweepJson[]> {
+  async listSweeps(limit: number, owner?: string): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
     const found: SweepJson[] = [];
     let began = performance.now();
-    for (const row of this.#options.registry.sweeps.list(limit)) {
+    for (const row of this.#options.registry.sweeps.list(limit, owner)) {
       const trouble = sweeps.troubleOf(row.sweepId);
       found.push(summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), trouble));
       if (performance.now() < began + LIST_TURN_MS) continue;
@@ -624,6 +646,16 @@ export class Engine implements Core {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
   }
+  openMergedLog(row: RunRow, of: LogOf = {}): MergedLog {
+    const path = this.logFile(row, "stdout", of).replace(/\.stdout\.log$/, ".times");
+    const ended = isEnded(row.state) || (of.attempt ?? row.attempt) !== row.attempt;
+    return new MergedLog(
+      this.openLog(row, "stdout", of),
+      this.openLog(row, "stderr", of),
+      logTimesOf(readRecord(path) ?? ""),
+      ended,
+    );
+  }
   /** What a run's processes and GPUs used just now. */
   sampled(
     runId: string,
@@ -731,8 +763,14 @@ export class Engine implements Core {
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
     this.#workerCalls.publish(runId, steps, episodes);
   }
-  record(runId: string, events: WorkerEventRecord[]): void {
-    this.#workerCalls.publish(runId, [], [], events, "mlflow");
+  record(runId: string, events: WorkerEventRecord[], within?: string): void {
+    this.#workerCalls.publish(runId, [], [], events, "mlflow", within);
+  }
+  childRun(runId: string, key: string, name: string): string | undefined {
+    return this.#supervisor.children.child(runId, key, name);
+  }
+  endChild(runId: string, status: string): void {
+    this.#supervisor.children.endOne(runId, status);
   }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.#placer.arrived(hello);

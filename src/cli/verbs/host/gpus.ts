@@ -89,5 +89,9 @@ export function gpuTable(
     { name: "others", text: ({ others }) => others, style: () => "yellow" },
     { name: "health", text: ({ health }) => health, style: () => "red" },
   ];
-  return table(columns, gpus, options);
+  // What no card has takes no room.
+  const shown = columns.filter(({ name, text }) =>
+    (name !== "link" && name !== "health") || gpus.some((gpu) => text(gpu) !== "")
+  );
+  return table(shown, gpus, options);
 }
