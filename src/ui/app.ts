@@ -124,13 +124,17 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   // page.
   const files = () => import("./assets.ts");
   const page = async (c: Context<PageEnv>, status: 200 | 404) => {
-    const html = (await files()).shell(token, c.get("identity"), core);
+    const html = (await files()).shell(c.req.path, token, c.get("identity"), core);
     return c.html(html, status, { "cache-control": "no-store" });
   };
   app.get(
     "/assets/:name",
     async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers),
   );
+  app.get("/assets/:build/:name", async (c) => {
+    const { build, name } = c.req.param();
+    return (await files()).asset(name, c.req.raw.headers, build);
+  });
   // The manual; its pages name each other relative to this folder.
   for (const path of ["/docs", "/docs/"]) app.get(path, (c) => c.redirect("/docs/index.html"));
   app.get("/docs/*", async (c) => {

@@ -63,6 +63,7 @@ class Played implements AsyncDisposable {
       check: () => {},
       predecessor: (text) => `id of ${text}`,
       submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
+      together: (work) => this.registry.together(work),
       cancel: (runId, reason) => {
         if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
         this.cancelled.push([runId, reason]);
@@ -543,7 +544,7 @@ Deno.test("sweeps: as many trials at once as the host has GPUs, also if its driv
     };
     const live = () => f.registry.sweeps.live().length;
     await f.engine.beginSweep(JSON.stringify(spec), "", false, "");
-    await until(() => live() > 0, { what: "trials" });
+    await until(() => live() >= 2, { what: "trials" });
     assert.equal(live(), 2);
     await gpus.read(0);
     await until(() => live() === 4, { what: "as many trials as GPUs" });

@@ -8,7 +8,7 @@ import { shellLine } from "../../base/text/terminal_text.ts";
 import { sparkline } from "./chart.ts";
 import { type Column, table } from "./table.ts";
 import { escapeControl } from "./text.ts";
-import { stateNamed, stateWord } from "../../runs/fields/lifecycle_states.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 interface Terminal {
   isTty: boolean;
@@ -30,8 +30,7 @@ const valueText = (value: unknown) => typeof value === "string" ? value : JSON.s
 
 const trialsWord = ([state, n]: [state: string, n: number]) =>
   `${n} ${trialWord(state).toLowerCase()}`;
-/** Of a run's state, or of what else a trial may be: refused, deleted, pruned. */
-const trialWord = (state: string) => stateWord(stateNamed(state) ?? state);
+const trialWord = (state: string) => stateWord(state.toUpperCase());
 
 /** `running: 12 of 48 made, 4 running, 8 succeeded` */
 export function statesLine({ state, made, total, states }: SweepJson): string {

@@ -49,6 +49,8 @@ export interface SubmissionsOptions {
 export class Submissions {
   readonly #options: SubmissionsOptions;
   readonly #rate: TokenBucket;
+  /** Runs of `together` that are not committed yet. */
+  #entered: RunRow[] | undefined;
 
   constructor(options: SubmissionsOptions) {
     this.#options = options;
@@ -95,7 +97,7 @@ export class Submissions {
         maxGpusPerUser,
         admit,
         queueLength: this.#queueLength,
-        placeFor: (priority) => dispatcher.placeFor(priority),
+        placeFor: (priority) => dispatcher.placeFor(priority) + this.#enteredBefore(priority),
         maxQueue: bounds.maxQueue,
       }, trial);
       result = fresh ? "accepted" : "running_already";
@@ -107,7 +109,8 @@ export class Submissions {
             `only ${MAX_PARAMETERS} parameters are stored`,
           );
         }
-        onChanged(row);
+        if (this.#entered === undefined) onChanged(row);
+        else this.#entered.push(row);
       }
       return { runId: row.runId, digest: row.digest };
     } finally {
@@ -116,8 +119,33 @@ export class Submissions {
     }
   }
 
+  /**
+   * Submissions of `work` in one transaction, which costs as much as one alone: all are entered,
+   * or none. @param work may be called again where a disk was full
+   */
+  together<T>(work: () => T): T {
+    const entered: RunRow[] = [];
+    this.#entered = entered;
+    try {
+      const result = this.#options.registry.together(() => {
+        entered.length = 0;
+        return work();
+      });
+      this.#entered = undefined;
+      for (const row of entered) this.#options.onChanged(row);
+      return result;
+    } finally {
+      this.#entered = undefined;
+    }
+  }
+
+  #enteredBefore(priority: number): number {
+    return this.#entered?.filter((row) => row.priority >= priority).length ?? 0;
+  }
+
   get #queueLength(): number {
-    return this.#options.dispatcher.queueLength + this.#options.placer.waiting;
+    const { dispatcher, placer } = this.#options;
+    return dispatcher.queueLength + placer.waiting + (this.#entered?.length ?? 0);
   }
 
   /** @throws MosaicError `resource_exhausted` where the queue takes no further run */

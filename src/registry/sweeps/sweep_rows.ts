@@ -250,6 +250,17 @@ export class SweepRows {
     }));
   }
 
+  /** How many trials of each sweep live; sweeps without any are left out. */
+  liveCounts(): Map<string, number> {
+    return new Map(
+      this.#sql.all(
+        `SELECT t.sweep_id, count(*) AS n FROM runs r CROSS JOIN sweep_trials t INDEXED BY sweep_trials_by_run
+         WHERE r.state IN (SELECT value FROM json_each(?)) AND t.run_id = r.run_id GROUP BY t.sweep_id`,
+        JSON.stringify(LIVE_STATES),
+      ).map((row) => [row.sweep_id as string, row.n as number]),
+    );
+  }
+
   trialOf(runId: string): TrialOf | undefined {
     const row = this.#sql.get("SELECT sweep_id, trial FROM sweep_trials WHERE run_id = ?", runId);
     return row === undefined

@@ -5,12 +5,11 @@
 import { withoutSecrets } from "../../base/text/secrets.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { presentConfig } from "../../config/present_config.ts";
-import { LIVE_STATES } from "../../registry/lifecycle/lifecycle.ts";
+import { LIVE_STATES, PRUNED } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { SweepReport, SweepRow, TrialRow } from "../../registry/sweeps/sweep_rows.ts";
 import { spreadOf } from "../../telemetry/series/groups.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
-import { PRUNED } from "../judge.ts";
 import { valuesAt } from "../points.ts";
 import { stepsOf } from "../spent.ts";
 import { rungsOf } from "../stopping.ts";

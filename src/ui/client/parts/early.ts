@@ -51,6 +51,7 @@ export const IN_ADDRESS = [
     "hide",
     "y",
     "trim",
+    "own",
     "expr",
   ],
 ];

@@ -1,4 +1,5 @@
 /** One run: its current state, its history, and everything it recorded. */
+import "../parts/common.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";

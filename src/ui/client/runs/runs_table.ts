@@ -2,7 +2,7 @@
  * A table of any length that keeps only the visible rows in the document. Rows that leave the view
  * are reused for those that enter, and cells are written only if their text changes.
  */
-import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
+import { shownState, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { endsKept, fill, go, h, iconButton, ICONS, setEnds, setText } from "../parts/dom.ts";
 import { plural, whole } from "../parts/format.ts";
@@ -60,7 +60,8 @@ export interface Column extends RunColumn {
 function outcomeLine(run: RunJson, now: number): string {
   const text = note(run, now);
   const said = text === "" ? elapsedText(run, now) : text === run.reason ? sentence(text) : text;
-  return said === "" ? stateWord(run.state) : `${stateWord(run.state)}, ${said}`;
+  const word = stateWord(shownState(run));
+  return said === "" || shownState(run) === "PRUNED" ? word : `${word}, ${said}`;
 }
 
 /** `12.5 ± 0.3` over the members that have a number. */
@@ -420,8 +421,9 @@ export class RunsTable {
     if (parts.check.getAttribute("aria-label") !== label) {
       parts.check.setAttribute("aria-label", label);
     }
-    if (parts.chip.dataset.state !== run.state) parts.chip.dataset.state = run.state;
-    setText(parts.chip, stateWord(run.state));
+    const state = shownState(run);
+    if (parts.chip.dataset.state !== state) parts.chip.dataset.state = state;
+    setText(parts.chip, stateWord(state));
     const href = `/runs/${encodeURIComponent(run.run_id)}`;
     if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
     if (parts.link.title !== run.name) {
