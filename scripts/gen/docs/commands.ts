@@ -1,5 +1,5 @@
 /** docs/reference/commands.md: every verb with its options, from what `--help` prints. */
-import type { Help, HelpItem } from "../../../src/manual/help_text.ts";
+import type { Help, HelpItem } from "./help_text.ts";
 import { anchorOf } from "../../../src/manual/sections.ts";
 import { FURTHER_GROUPS, GROUPS } from "../../../src/cli/verbs.ts";
 import { allHelps, type VerbHelp } from "./helps.ts";

@@ -5,7 +5,7 @@ import { newCommand } from "../../../src/cli/verb/verb_parser.ts";
 import type { Verb } from "../../../src/cli/verb/verb.ts";
 import { VERBS } from "../../../src/cli/verbs.ts";
 import { daemonOptions } from "../../../src/daemon/start/options.ts";
-import { type Help, parseHelp } from "../../../src/manual/help_text.ts";
+import { type Help, parseHelp } from "./help_text.ts";
 import { PROXY_USAGE } from "../../../src/proxy/start/arguments.ts";
 
 export interface VerbHelp {

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { SHAPES } from "../../../src/registry/contract.ts";
-import { FIELD_WORDS } from "../../../src/runs/fields/contract_words.ts";
+import { FIELD_WORDS } from "./contract_words.ts";
 import { RUN_FIELDS, type RunField } from "../../../src/runs/fields/run_fields.ts";
 import { code, table } from "./markdown.ts";
 

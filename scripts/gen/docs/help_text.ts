@@ -1,4 +1,4 @@
-/** The text that `--help` prints, taken apart: what the reference and the man pages are made of. */
+/** The text that `--help` prints, taken apart: the reference is made of it, and man pages of that. */
 
 export interface HelpItem {
   term: string;

@@ -1,7 +1,7 @@
 /**
  * What the fields of src/registry/contract.ts mean, by shape and path: docs/reference/json.md is
  * generated from both. A field without a line is what its name says. Those of runs are in
- * `run_fields.ts`.
+ * `src/runs/fields/run_fields.ts`.
  */
 export const FIELD_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   ShownRun: {
