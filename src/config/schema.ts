@@ -145,7 +145,7 @@ const backpressure = once(() =>
       oneOf(BACKPRESSURE_POLICIES),
       closed({
         policy: oneOf(BACKPRESSURE_POLICIES).optional().describe(
-          "Default journal: a slow reader never slows training.",
+          "As backpressure alone; default journal.",
         ),
         min_rate_hz: integer(1, 1_000_000).optional().describe(
           "Floor of `throttle`, in steps per second; default 1.",
@@ -411,7 +411,7 @@ const metadata = once(() =>
         "true: checkpoints/ is removed when the run is TERMINATED or CANCELLED; default false.",
       ),
       keep_journal: flag().optional().describe(
-        "true: the worker's standard output stays one plain file; default false, then what is stored of it is compressed.",
+        "true: the worker's standard output stays one plain file instead of being compressed; default false.",
       ),
     }).nullish(),
   }).meta({ id: "metadata" })

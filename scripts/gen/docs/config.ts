@@ -24,7 +24,7 @@ const PUBLISHED = publishedSchema() as unknown as Schema & {
   $defs: Record<string, Schema>;
 };
 const FLAT = PUBLISHED.anyOf![0]!;
-const HEAD = ["Field", "Type and bounds", "Default", "Meaning"];
+const HEAD = ["Field", "Type, bounds, default", ""];
 /** Objects whose fields have a table of their own. */
 const APART = "metadata";
 
@@ -59,7 +59,11 @@ function rows(object: Schema, prefix = ""): string[][] {
     const [meaning, byDefault] = meaningOf(field.description ?? "");
     const required = object.required?.includes(name) ? "*" : "";
     return [
-      [code(prefix + name) + required, typeOf(field), withLinks(byDefault), withLinks(meaning)],
+      [
+        code(prefix + name) + required,
+        typeOf(field) + (byDefault === "" ? "" : `; default: ${withLinks(byDefault)}`),
+        withLinks(meaning),
+      ],
       ...objectsOf(field).flatMap((one) => rows(one, `${prefix}${name}.`)),
       // The form of a stored config, of artifacts that were found, is not for people.
       ...name === "uses" ? [] : objectsOf(item).flatMap((one) => rows(one, `${prefix}${name}[].`)),
