@@ -107,6 +107,8 @@ export const FIELD_WORDS: Readonly<Record<string, Readonly<Record<string, string
     measured_hours: "in which the utilisation was known",
     idle_hours: "of these, in which it was below 5 %",
     idle_share: "`idle_hours` of `measured_hours`; null if nothing was measured",
+    disk_bytes: "files and telemetry of the runs that are there, those in the trash included",
+    disk_limit_bytes: "`--max-disk-per-user`; null: no limit",
   },
   RunGpuUse: {
     gpu_hours: "as of a user",
