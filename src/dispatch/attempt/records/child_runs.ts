@@ -7,6 +7,7 @@ import { newUlid } from "../../../config/ulid.ts";
 import { messageOf } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/log.ts";
 import { LONGEST_TAG, MOST_TAGS } from "../../../base/field_limits.ts";
+import { isPlainObject } from "../../../base/text/exact_numbers.ts";
 import { parsedObject } from "../../../base/text/json_text.ts";
 import { LONGEST_RUN_NAME } from "../../../base/run_name.ts";
 import { childPlaceOf } from "../../../readers/files/child_places.ts";
@@ -142,6 +143,19 @@ export class ChildRuns {
     }
   }
 
+  /**
+   * An imported trial that ends goes into the imported run of its program; it stays beside it if
+   * that is gone, or has this trial already.
+   */
+  importedInto(row: RunRow): Pick<RunPatch, "parent" | "childKey"> {
+    const { registry } = this.#options;
+    const within = importedWithin(row);
+    const parent = within && registry.get(within.run);
+    const isThere = parent?.parent === null && parent.owner === row.owner &&
+      importedIn(parent) !== undefined && registry.child(parent.runId, within!.place) === undefined;
+    return isThere && row.parent === null ? { parent: parent.runId, childKey: within!.place } : {};
+  }
+
   /** What a tracker calls the run: its tags, and of a run within its name. */
   tracked(runId: string, events: readonly WorkerEventRecord[]): void {
     for (const { kind, dataJson } of events) {
@@ -236,6 +250,20 @@ export class ChildRuns {
   close(): void {
     this.#trials.close();
   }
+}
+
+function importedIn({ configJson }: RunRow): { within?: unknown } | undefined {
+  if (!configJson.includes('"imported"')) return undefined;
+  const { metadata } = parsedObject(configJson) ?? {};
+  const imported = isPlainObject(metadata) ? metadata["imported"] : undefined;
+  return isPlainObject(imported) ? imported : undefined;
+}
+
+function importedWithin(row: RunRow): { run: string; place: string } | undefined {
+  const within = importedIn(row)?.within;
+  if (!isPlainObject(within)) return undefined;
+  const { run, place } = within;
+  return typeof run === "string" && typeof place === "string" ? { run, place } : undefined;
 }
 
 /** Nothing is taken away, and a name that a person has given stays. */
