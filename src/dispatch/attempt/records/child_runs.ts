@@ -10,7 +10,11 @@ import { LONGEST_TAG, MOST_TAGS } from "../../../base/field_limits.ts";
 import { isPlainObject } from "../../../base/text/exact_numbers.ts";
 import { parsedObject } from "../../../base/text/json_text.ts";
 import { LONGEST_RUN_NAME } from "../../../base/run_name.ts";
-import { childPlaceOf } from "../../../readers/files/child_places.ts";
+import {
+  childPlaceOf,
+  writerDirectories,
+  writerPlaceOf,
+} from "../../../readers/files/child_places.ts";
 import { TRACKER_RUN_KIND } from "../../../readers/files/source_records.ts";
 import type { WorkerEventRecord } from "../../../gen/records/record_types.ts";
 import { TRIAL_KIND } from "../../../readers/text/text_records.ts";
@@ -51,12 +55,31 @@ export class ChildRuns {
    */
   runOf(runId: string, attempt: number, path: string): string | undefined {
     const place = childPlaceOf(path);
-    if (place === undefined) return undefined;
+    if (place === undefined) return this.#ofWriter(runId, attempt, path);
     const id = `${runId} ${attempt} ${place.key}`;
     let known = this.#known.get(id);
     if (known === undefined) {
       const isOwn = place.aloneIsParent && this.#isFirst(runId, attempt, place.key);
       known = isOwn ? "" : this.child(runId, place.key, place.name) ?? "";
+      if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+      this.#known.set(id, known);
+    }
+    return known === "" ? undefined : known;
+  }
+
+  /** The trial of an event file, if the program has told the parameters of an earlier one. */
+  #ofWriter(runId: string, attempt: number, path: string): string | undefined {
+    const directories = writerDirectories(path);
+    if (directories.length === 0) return undefined;
+    const id = `${runId} ${attempt} ${path}`;
+    let known = this.#known.get(id);
+    if (known === undefined) {
+      const { registry, telemetry } = this.#options;
+      const earlier = (telemetry.sourceCursors(runId, attempt) ?? []).map(({ name }) => name);
+      const place = writerPlaceOf(path, earlier);
+      const keys = place === undefined ? directories : [place.key];
+      known = keys.map((key) => registry.child(runId, key)).find((child) => child !== undefined) ??
+        (place && this.child(runId, place.key, place.name)) ?? "";
       if (this.#known.size >= MOST_KNOWN) this.#known.clear();
       this.#known.set(id, known);
     }
