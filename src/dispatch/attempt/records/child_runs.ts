@@ -17,6 +17,7 @@ import {
 } from "../../../readers/files/child_places.ts";
 import { TRACKER_RUN_KIND } from "../../../readers/files/source_records.ts";
 import type { WorkerEventRecord } from "../../../gen/records/record_types.ts";
+import { objectiveIn } from "../../../records/objective.ts";
 import { TRIAL_KIND } from "../../../readers/text/text_records.ts";
 import { isEnded, type LifecycleEvent } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
@@ -121,6 +122,7 @@ export class ChildRuns {
     const parent = registry.require(parentId);
     const runId = newUlid();
     const whole = childName(parent.name, name);
+    const objective = objectiveIn(parent.configJson);
     const config = {
       run_name: whole,
       entry_point: "sh",
@@ -128,7 +130,10 @@ export class ChildRuns {
       environment: {},
       resources: { gpus: { requested: 0 } },
       artifacts: {},
-      metadata: { within: { run: parentId, place: key } },
+      metadata: {
+        within: { run: parentId, place: key },
+        ...(objective === undefined ? {} : { objective }),
+      },
     };
     registry.insertChild({
       runId,
