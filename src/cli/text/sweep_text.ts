@@ -150,9 +150,8 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
   }
   if (keeps !== null && keeps === winner) {
     lines.push(
-      `winner ${meanText(winner)} over ${trialsText(winner.values)}: ${
-        parametersText(winner.parameters)
-      }`,
+      [`winner ${meanText(winner)} over ${trialsText(winner.values)}`]
+        .concat(parametersText(winner.parameters) || []).join(": "),
     );
     lines.push(`       ${winner.command}`);
   }

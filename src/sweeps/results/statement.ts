@@ -55,10 +55,12 @@ export function statement(
       : `; interquartile mean ${number(iqm.middle)}, 95 % bootstrap interval ${
         number(iqm.low)
       } to ${number(iqm.high)}`;
+    const which = parametersText(winner.parameters);
+    const subject = points.length > 1
+      ? `Of ${plural(points.length, "point")}, ${which} has the best ${metric.name}`
+      : `The only point${which && ` (${which})`} has this ${metric.name}`;
     said.push(
-      `Of ${plural(points.length, "point")}, ${
-        parametersText(winner.parameters)
-      } has the best ${metric.name} (last value of a ` +
+      `${subject} (last value of a ` +
         `trial, the ${better} the better): ${estimate(winner, each)}${middle}.`,
     );
     if (winner.pruned > 0) {

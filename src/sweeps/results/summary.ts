@@ -308,14 +308,18 @@ function saved(
   const pruned = trials.filter(({ state }) => state === PRUNED);
   if (stop === undefined) return { trials: pruned.length, steps: 0, seconds: 0 };
   const rungs = new Map(reports.map(({ trial, rung }) => [trial, rung]));
+  const ended = trials.filter(({ state }) => state === "terminated");
+  // Whoever wrote the rule may not have known how long a trial is.
+  const whole = ended.length === 0 ? Infinity : Math.max(...ended.map(({ steps }) => steps));
   const left = pruned.map(({ trial, steps, seconds }) => {
     const place = rungsOf(stop, trial)[(rungs.get(trial) ?? 0) - 1] ?? 0;
     const done = stop.unit === "step" ? steps : stop.unit === "time" ? seconds : place;
-    const rest = Math.max(0, stop.max - done);
+    const longest = steps > 0 ? whole / steps * done : Infinity;
+    const rest = Math.max(0, Math.min(stop.max, longest) - done);
     // At its own pace.
     const times = done === 0 ? 0 : rest / done;
     return {
-      steps: stop.unit === "step" ? rest : Math.round(steps * times),
+      steps: Math.round(steps * times),
       seconds: seconds * times,
     };
   });
