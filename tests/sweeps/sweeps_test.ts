@@ -723,7 +723,11 @@ Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next dae
   assert.equal(detail!.winner?.parameters.a, 1);
   assert.ok(detail!.winner!.low! < 20 / 3 && detail!.winner!.high! > 20 / 3);
   assert.deepEqual(detail!.stopped.map(({ trial }) => trial), [3, 5]);
-  assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 2 * 80]);
+  assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 0], "one ended at step 20");
+  const whole = detail!.trials.find(({ state }) => state === "terminated")!;
+  played.report(whole.run_id!, ...Array(8).fill(whole.value));
+  const later = await sweepSummary(played, row, played.sweeps.specOf(row), 10);
+  assert.deepEqual(later.detail!.saved.steps, 2 * 80, "of 100");
   // At the first rung all trials can be compared, also those that were stopped there; not the one
   // without a number.
   assert.equal(detail!.judged_at, 10);
