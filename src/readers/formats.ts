@@ -10,6 +10,7 @@ import { CsvReader } from "./tables/csv_file.ts";
 import { JsonLinesReader } from "./tables/json_lines.ts";
 import { ParametersReader } from "./tables/parameters_file.ts";
 import { ScalarRowsReader } from "./tables/scalar_rows.ts";
+import { TrainerStateReader } from "./tables/trainer_state.ts";
 import { EventFileReader } from "./tensorboard/event_file.ts";
 import { TextFileReader } from "./text/text_file.ts";
 import { WandbReader } from "./wandb/wandb_file.ts";
@@ -39,6 +40,11 @@ export interface FileKind {
   byContent?: true;
   /** It makes no run on import; it adds to the run of the files beside it. */
   accompanies?: true;
+  /**
+   * Each such file repeats those before it, and what the program prints: it is read on import (the
+   * last one), and while a run runs only if somebody names it.
+   */
+  repeats?: true;
 }
 
 /** Hydra's directory beside a job's output: the only hidden one that is searched. */
@@ -70,6 +76,8 @@ export const FILE_KINDS: readonly FileKind[] = [
     format: "wandb",
     tracker: true,
     label: { text: "wandb" },
+    // A resumed run goes on in a second file.
+    writer: () => "wandb",
     alone: true,
   },
   {
@@ -144,6 +152,14 @@ export const FILE_KINDS: readonly FileKind[] = [
     accompanies: true,
   },
   {
+    title: "trainer_state.json",
+    name: /^trainer_state\.json$/,
+    format: "trainer_state",
+    tracker: true,
+    label: "name",
+    repeats: true,
+  },
+  {
     title: "scalars/*.csv",
     name: /\.csv$/,
     directory: "scalars",
@@ -169,6 +185,7 @@ const READERS: { readonly [format: FormatName]: new (state?: FormatState) => For
   wandb: WandbReader,
   parameters: ParametersReader,
   scalar_rows: ScalarRowsReader,
+  trainer_state: TrainerStateReader,
   text: TextFileReader,
 };
 

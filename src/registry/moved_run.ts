@@ -10,21 +10,40 @@ const TABLES = [
 ];
 /** Columns that the receiving registry numbers anew. */
 const OWN_NUMBERS = ["seq"];
-/**
- * Columns that mean nothing on another host: processes, the token of the proxy, and a run that
- * stays.
- */
-const OF_HOST = ["proxy", "worker", "session_token", "parent", "child_key"];
+/** Columns that mean nothing on another host: processes, and the token of the proxy. */
+const OF_HOST = ["proxy", "worker", "session_token"];
+const OF_PARENT = ["parent", "child_key"];
 
-/** Writes the run's rows by `insert`, without the columns that mean nothing on another host. */
+/** The runs within a run, oldest first. */
+export function childIdsOf(db: DatabaseSync, runId: string): string[] {
+  return db.prepare(
+    "SELECT run_id FROM runs WHERE parent = ? AND deleted_at IS NULL ORDER BY rowid",
+  )
+    .all(runId).map(({ run_id }) => String(run_id));
+}
+
+/**
+ * Writes the run's rows by `insert`, without the columns that mean nothing on another host, and
+ * then those of the runs within it. A run within one that moves alone is within none there.
+ */
 export function copyRun(
   from: DatabaseSync,
   runId: string,
   insert: (sql: string, ...values: SQLInputValue[]) => void,
 ): void {
+  copyOne(from, runId, insert, [...OF_HOST, ...OF_PARENT]);
+  for (const child of childIdsOf(from, runId)) copyOne(from, child, insert, OF_HOST);
+}
+
+function copyOne(
+  from: DatabaseSync,
+  runId: string,
+  insert: (sql: string, ...values: SQLInputValue[]) => void,
+  ofHost: readonly string[],
+): void {
   for (const table of TABLES) {
     const numbered = table === "transitions" || table === "events";
-    const left = [...(numbered ? OWN_NUMBERS : []), ...(table === "runs" ? OF_HOST : [])];
+    const left = [...(numbered ? OWN_NUMBERS : []), ...(table === "runs" ? ofHost : [])];
     // "deleted" events stay: they belong to an earlier run of this id on that host.
     const also = table === "events" ? "kind <> 'deleted'" : "true";
     const { rows, insert: sql } = copied(from, table, "run_id", runId, left, also);

@@ -25,7 +25,7 @@ import { type CodeRow, codeRows, codeText, type NewCode, storeCode } from "./cod
 import { eventJson } from "./event_data.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
-import { copyRun } from "./moved_run.ts";
+import { childIdsOf, copyRun } from "./moved_run.ts";
 import {
   conditionsOf,
   eventConditions,
@@ -300,10 +300,13 @@ export class Registry implements RunReader {
     ).map(({ parent }) => parent as string);
   }
 
-  /** Copies an ended run from another registry of the same schema. @throws `already_exists` */
+  /**
+   * Copies an ended run, with the runs within it, from another registry of the same schema. @throws
+   * `already_exists`
+   */
   adopt(from: DatabaseSync, runId: string): void {
     this.#write(() => {
-      this.#requireFree(runId);
+      for (const id of [runId, ...childIdsOf(from, runId)]) this.#requireFree(id);
       copyRun(from, runId, (sql, ...values) => this.#sql.run(sql, ...values));
       this.#transitionHead = this.#lastSeq("transitions");
       this.#eventHead = this.#lastSeq("events");

@@ -21,6 +21,10 @@ import {
 } from "../../os/processes/descriptors.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { SharePolicy } from "../gpus/sharing.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import { readRecord } from "../../os/files/untrusted.ts";
+import { logTimesOf } from "../../journal/log_times.ts";
+import { MergedLog } from "../../journal/merged_log.ts";
 import { type LogFile, openLog } from "../../journal/packed_log.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
@@ -624,6 +628,16 @@ export class Engine implements Core {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
   }
+  openMergedLog(row: RunRow, of: LogOf = {}): MergedLog {
+    const path = this.logFile(row, "stdout", of).replace(/\.stdout\.log$/, ".times");
+    const ended = isEnded(row.state) || (of.attempt ?? row.attempt) !== row.attempt;
+    return new MergedLog(
+      this.openLog(row, "stdout", of),
+      this.openLog(row, "stderr", of),
+      logTimesOf(readRecord(path) ?? ""),
+      ended,
+    );
+  }
   /** What a run's processes and GPUs used just now. */
   sampled(
     runId: string,
@@ -731,8 +745,14 @@ export class Engine implements Core {
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
     this.#workerCalls.publish(runId, steps, episodes);
   }
-  record(runId: string, events: WorkerEventRecord[]): void {
-    this.#workerCalls.publish(runId, [], [], events, "mlflow");
+  record(runId: string, events: WorkerEventRecord[], within?: string): void {
+    this.#workerCalls.publish(runId, [], [], events, "mlflow", within);
+  }
+  childRun(runId: string, key: string, name: string): string | undefined {
+    return this.#supervisor.children.child(runId, key, name);
+  }
+  endChild(runId: string, status: string): void {
+    this.#supervisor.children.endOne(runId, status);
   }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.#placer.arrived(hello);

@@ -20,12 +20,15 @@ export interface ChildPlace {
 const TUNE = /^(.{1,200}?)_([0-9a-f]{5,8})_(\d{5})(?:_.{0,250})?$/;
 /** multirun/2026-01-01/12-00-00/3, or a sweep.dir of one's own with the job's number. */
 const HYDRA = /^(.*\/multirun(?:\/[^/]+){0,4})\/(\d{1,6})(?:\/|$)/;
-const WANDB = /^(.*\/(?:offline-)?run-\d{8}_\d{6}-([\w-]{1,128}))\/[^/]+\.wandb$/;
+/** A resumed run of W&B has a second directory, and the same id. */
+const WANDB = /^(.*)\/(?:offline-)?run-\d{8}_\d{6}-([\w-]{1,128})\/[^/]+\.wandb$/;
 
 /** @param path absolute */
 export function childPlaceOf(path: string): ChildPlace | undefined {
   const wandb = WANDB.exec(path);
-  if (wandb !== null) return { key: wandb[1]!, name: wandb[2]!, aloneIsParent: true };
+  if (wandb !== null) {
+    return { key: `${wandb[1]}/${wandb[2]}`, name: wandb[2]!, aloneIsParent: true };
+  }
   const parts = path.split("/");
   for (let i = parts.length - 2; i > 0; i--) {
     const trial = TUNE.exec(parts[i]!);

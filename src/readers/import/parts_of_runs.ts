@@ -1,9 +1,10 @@
 /**
  * Joins what one writer has spread over directories: `add_scalars` and `add_hparams` make
- * sub-directories beside their run's event file, Keras writes `train` and `validation`. Live they
- * are one run, so they are one when imported. Pure.
+ * sub-directories beside their run's event file, Keras writes `train` and `validation`, and a
+ * resumed W&B run begins a new log. Live they are one run, so they are one when imported. Pure.
  */
-import { processOfEvents } from "../formats.ts";
+import { childPlaceOf } from "../files/child_places.ts";
+import { fileKindOf, processOfEvents } from "../formats.ts";
 
 /** The files of one run. */
 export interface FoundRun {
@@ -36,8 +37,40 @@ function isPartOf(part: FoundRun, whole: FoundRun): boolean {
   return PARTS.test(name) || PARAMETERS.test(name);
 }
 
+/** Hugging Face's Trainer makes one of these for each checkpoint. */
+const CHECKPOINT = /\/checkpoint-(\d+)$/;
+
+/**
+ * Of files of which each repeats those before it, the last one; none if the program's event files
+ * are there, which have the same numbers.
+ */
+function withoutRepeats(runs: readonly FoundRun[]): FoundRun[] {
+  const last = new Map<string, { run: FoundRun; at: number }>();
+  const others: FoundRun[] = [];
+  for (const run of runs) {
+    if (!run.files.every((file) => fileKindOf(file)?.repeats === true)) {
+      others.push(run);
+      continue;
+    }
+    const output = run.directory.replace(CHECKPOINT, "");
+    // What lies beside the checkpoints was written at the end.
+    const at = Number(CHECKPOINT.exec(run.directory)?.[1] ?? Infinity);
+    if (at > (last.get(output)?.at ?? -1)) last.set(output, { run, at });
+  }
+  const hasEvents = (output: string) =>
+    others.some((run) =>
+      isOfEvents(run) && (run.directory === output || run.directory.startsWith(`${output}/`))
+    );
+  return [
+    ...others,
+    ...[...last].filter(([output]) => !hasEvents(output))
+      .map(([directory, { run }]) => ({ directory, files: run.files })),
+  ];
+}
+
 /** @param most files of one run: parts that would make more stay runs of their own */
-export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
+export function withParts(all: readonly FoundRun[], most: number): FoundRun[] {
+  const runs = withoutRepeats(all);
   const joined = new Map<string, FoundRun>();
   const others: FoundRun[] = [];
   // Directories before what is below them, so that a part of a part belongs to the whole.
@@ -63,9 +96,22 @@ export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
     wholeOf.set(run.directory, run);
     joined.set(run.directory, run);
   }
+  const whole = withResumed(others, most);
   const order = new Map(runs.flatMap(({ files }) => files).map((file, i) => [file, i]));
-  return [...others, ...withoutHalves([...joined.values()], most)]
+  return [...whole, ...withoutHalves([...joined.values()], most)]
     .sort((a, b) => order.get(a.files[0]!)! - order.get(b.files[0]!)!);
+}
+
+/** A W&B run that was resumed has a log in a second directory, with the same id. */
+function withResumed(runs: readonly FoundRun[], most: number): FoundRun[] {
+  const byId = Map.groupBy(runs, ({ files }) => {
+    const place = childPlaceOf(files[0]!);
+    return place?.aloneIsParent === true ? place.key : files[0]!;
+  });
+  return [...byId.values()].flatMap((parts) => {
+    const files = parts.flatMap((part) => part.files);
+    return files.length > most ? parts : [{ ...parts[0]!, files }];
+  });
 }
 
 /** `train` and `validation` without a run in the directory above. */

@@ -13,6 +13,7 @@ import { type Counts, Lines } from "./record_lines.ts";
 import { MAX_PARAMETER_BYTES, Parameters } from "./parameters.ts";
 import { baseName, recordsOfSource, sourcesOf } from "./read.ts";
 import { parentOf } from "../../os/files/files.ts";
+import { GROUP } from "../files/source_records.ts";
 
 export interface ScannedRun extends FoundRun {
   /** Derived from the files' content: the same content has the same id, wherever it is stored. */
@@ -45,6 +46,10 @@ export function scanRun(run: FoundRun, onRecords: (read: number) => void = () =>
       lines.add(record, source.label);
     }
     lines.flush();
+  }
+  if (tracker.group !== "") {
+    const values = { [GROUP]: tracker.group };
+    parameters.add({ kind: "params", origin: "config", wallTime: undefined, values, removed: [] });
   }
   const { values, leftOut } = parameters.values();
   return {

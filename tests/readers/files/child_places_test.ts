@@ -12,9 +12,11 @@ Deno.test("runs within a run: a file belongs to the trial, the job or the tracke
     ["/w/multirun/12/tb/events.out.tfevents.1.host", "/w/multirun/12", "12"],
     [
       "/w/wandb/offline-run-20260101_120000-ab12cd34/run-ab12cd34.wandb",
-      "/w/wandb/offline-run-20260101_120000-ab12cd34",
+      "/w/wandb/ab12cd34",
       "ab12cd34",
     ],
+    // Resumed.
+    ["/w/wandb/run-20260102_120000-ab12cd34/run-ab12cd34.wandb", "/w/wandb/ab12cd34", "ab12cd34"],
     ["/w/runs/CartPole-v1__ppo__1__1700000000/events.out.tfevents.1.host", undefined, undefined],
     ["/w/logs/ppo_lr0.0003_s0_1/progress.csv", undefined, undefined],
     ["/w/train_1a2b3/result.json", undefined, undefined],

@@ -98,8 +98,23 @@ Deno.test("runs within a run: each trial has its own curves and parameters, acro
           (await runVerb(daemon, ["retry", "tune/train-7"])).err,
           new RegExp(`part of the program of run ${run}`),
         );
+        const file = `${cwd}/moved.mosaic`;
+        const env = { MOSAIC_STATE_DIR: daemon.stateDir };
+        const moved = ["export", run, "--format", "mosaic", "--out", file];
+        assert.equal((await runVerb(daemon, moved, "", env)).code, 0);
         assert.equal((await runVerb(daemon, ["delete", "--forever", run])).code, 0);
         assert.match((await runVerb(daemon, ["show", "tune/train-7"])).err, /no run/);
+        assert.equal((await runVerb(daemon, ["import", file], "", env)).code, 0);
+        const again = await within();
+        assert.deepEqual(again.map(({ name, parent }) => `${name} ${parent}`).sort(), [
+          ...[0, 1, 2, 7].map((n) => `tune/train-${n} ${run}`),
+        ]);
+        for (const { runId, name } of again) {
+          const n = name.at(-1)!;
+          assert.deepEqual(await pointsOf(runId), [`1:${n}`, `2:${n}.5`]);
+          const { parameters } = await getRun(daemon, runId);
+          assert.deepEqual(parameters.map(({ valueJson }) => valueJson), [`${Number(`0.${n}`)}`]);
+        }
       },
     );
   } finally {
