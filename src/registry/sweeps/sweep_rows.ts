@@ -149,16 +149,26 @@ export class SweepRows {
   }
 
   /** By name, id, or "@last". @throws `not_found` with a similar name */
-  resolve(ref: string): SweepRow {
+  resolve(ref: string, owner: string | null = null): SweepRow {
     const row = ref === "@last"
-      ? this.#sql.get(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT 1`)
+      ? this.#sql.get(
+        `${SELECT_SWEEP} WHERE ?1 IS NULL OR submitter = ?1
+          ORDER BY created_at DESC, sweep_id DESC LIMIT 1`,
+        owner,
+      )
       : this.#sql.get(
-        `${SELECT_SWEEP} WHERE name = ?1 OR sweep_id = ?1 ORDER BY name = ?1 DESC LIMIT 1`,
+        `${SELECT_SWEEP} WHERE (name = ?1 OR sweep_id = ?1) AND (?2 IS NULL OR submitter = ?2)
+          ORDER BY name = ?1 DESC LIMIT 1`,
         ref,
+        owner,
       );
     if (row !== undefined) return this.#sweepFrom(row);
     if (ref === "@last") throw new MosaicError("not_found", "there is no sweep yet");
-    const newest = this.#sql.all("SELECT name FROM sweeps ORDER BY created_at DESC LIMIT 1000");
+    const newest = this.#sql.all(
+      `SELECT name FROM sweeps
+      WHERE ?1 IS NULL OR submitter = ?1 ORDER BY created_at DESC LIMIT 1000`,
+      owner,
+    );
     const names = newest.map(({ name }) => name as string);
     throw new MosaicError(
       "not_found",
@@ -182,9 +192,13 @@ export class SweepRows {
   }
 
   /** Newest first. */
-  list(limit: number): SweepRow[] {
-    return this.#sql.all(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT ?`, limit)
-      .map((row) => this.#sweepFrom(row));
+  list(limit: number, owner?: string): SweepRow[] {
+    return this.#sql.all(
+      `${SELECT_SWEEP} WHERE ?2 IS NULL OR submitter = ?2
+        ORDER BY created_at DESC, sweep_id DESC LIMIT ?1`,
+      limit,
+      owner ?? null,
+    ).map((row) => this.#sweepFrom(row));
   }
 
   /** Sweeps for which a daemon has something to do, oldest first. */
