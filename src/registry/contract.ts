@@ -137,8 +137,14 @@ const gpuTime = {
   idle_share: maybe(z.number()),
 };
 
-/** GPU time by who submitted the runs. */
-export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpuTime });
+/** GPU time by who submitted the runs, and the disk space of those that are there now. */
+export const UserGpuUse = z.strictObject({
+  user: text(),
+  runs: integer(),
+  ...gpuTime,
+  disk_bytes: integer(),
+  disk_limit_bytes: maybe(integer()),
+});
 
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
 

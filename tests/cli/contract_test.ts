@@ -561,6 +561,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
           "RunDetail.enforced_limits",
           // Measured every minute: tests/registry/gpus_test.ts.
           "UserGpuUse.idle_share",
+          // tests/daemon/disk_quota_test.ts
+          "UserGpuUse.disk_limit_bytes",
           "RunGpuUse.idle_share",
           // tests/daemon/gpu_sharing_test.ts
           ...["Run.gpu_share", "Run.gpu_memory_mb", "Run.gpu_peak_mb"],

@@ -53,6 +53,8 @@ export interface DaemonOptions {
   maxGpusPerUser: number | undefined;
   /** Running runs of one owner; undefined: no limit. */
   maxRunsPerUser: number | undefined;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  maxDiskPerUser: number | undefined;
   bounds: Bounds;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
@@ -379,6 +381,13 @@ export function daemonOptions(
     )
     .addOption(
       checked(
+        "--max-disk-per-user <size>",
+        "disk space of one user's runs, beyond which further ones are refused",
+        bytes,
+      ),
+    )
+    .addOption(
+      checked(
         "--handshake-timeout <s>",
         "seconds in which a new proxy must register",
         seconds(0.001),
@@ -656,6 +665,7 @@ export function daemonOptions(
     shares: given.share && { weights: given.share, halfLifeMs: given.shareHalfLife },
     maxGpusPerUser: given.maxGpusPerUser,
     maxRunsPerUser: given.maxRunsPerUser,
+    maxDiskPerUser: given.maxDiskPerUser,
     bounds: boundsOf(command),
     handshakeTimeoutSeconds: given.handshakeTimeout,
     heartbeatTimeoutSeconds: given.heartbeatTimeout,

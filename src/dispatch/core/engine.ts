@@ -47,6 +47,7 @@ import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
 import type { Shares } from "../queue/shares.ts";
 import { Preemptions } from "../queue/preemptions.ts";
+import { DiskQuota } from "../queue/disk_quota.ts";
 import { Users } from "../queue/users.ts";
 import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
@@ -117,6 +118,8 @@ export interface EngineOptions {
   maxGpusPerUser?: number | undefined;
   /** Running runs of one owner; undefined: no limit. */
   maxRunsPerUser?: number | undefined;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  maxDiskPerUser?: number | undefined;
   /** How long a run that is to give way may take to save a checkpoint. */
   preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
@@ -178,9 +181,11 @@ export class Engine implements Core {
   readonly startedAt = Date.now();
   readonly version: string;
   readonly keepDeletedMs: number;
+  readonly maxDiskPerUser: number | undefined;
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
+  readonly #disk: DiskQuota;
   readonly #placer: Placer;
   readonly #deadlines: Deadlines;
   readonly #artifacts: Artifacts;
@@ -210,6 +215,7 @@ export class Engine implements Core {
     this.log = log;
     this.version = options.version;
     this.keepDeletedMs = options.keepDeletedMs ?? KEEP_DELETED_MS;
+    this.maxDiskPerUser = options.maxDiskPerUser;
     const descriptors = options.descriptors ?? NEVER_SHORT;
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
@@ -261,6 +267,13 @@ export class Engine implements Core {
       },
     });
     const users = new Users(options);
+    this.#disk = new DiskQuota({
+      maxBytes: options.maxDiskPerUser,
+      measure: () => this.#cleanup.diskUsage(),
+      owners: () => registry.owners(),
+      onChanged: () => this.#dispatcher.wake(),
+      log: options.log,
+    });
     const turns = new Turns({
       registry,
       log,
@@ -297,6 +310,7 @@ export class Engine implements Core {
       placer: this.#placer,
       turns,
       users,
+      disk: this.#disk,
       preemptions: new Preemptions({
         ...options,
         supervisor: this.#supervisor,
@@ -363,6 +377,7 @@ export class Engine implements Core {
       findArtifact: (artifact) => this.lineage.find(artifact),
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
+      disk: this.#disk,
       durable: options.durability === "full",
     });
     this.#views = new Views({
@@ -412,6 +427,7 @@ export class Engine implements Core {
     this.#artifacts.recover();
     this.#boot.begin();
     this.#dispatcher.start();
+    this.#disk.start();
     this.#placer.start();
     this.#deadlines.start();
     if (this.#options.registry.sweeps.unfinished().length > 0) {
@@ -426,6 +442,7 @@ export class Engine implements Core {
     // Failed to load: it never began.
     const sweeps = await this.#sweeps?.catch(() => undefined);
     await sweeps?.sweeps.close();
+    this.#disk.close();
     this.#boot.close();
     this.#deadlines.close();
     this.#cleanup.close();
@@ -491,8 +508,8 @@ export class Engine implements Core {
     });
   }
 
-  ownerOfSweep(ref: string): string {
-    return this.#options.registry.sweeps.resolve(ref).submitter;
+  ownerOfSweep(ref: string, alone?: string): string {
+    return this.#options.registry.sweeps.resolve(ref, alone).submitter;
   }
 
   async beginSweep(
@@ -504,11 +521,11 @@ export class Engine implements Core {
     const { sweeps } = await this.#sweepParts();
     return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
   }
-  async listSweeps(limit: number): Promise<SweepJson[]> {
+  async listSweeps(limit: number, owner?: string): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
     const found: SweepJson[] = [];
     let began = performance.now();
-    for (const row of this.#options.registry.sweeps.list(limit)) {
+    for (const row of this.#options.registry.sweeps.list(limit, owner)) {
       const trouble = sweeps.troubleOf(row.sweepId);
       found.push(summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), trouble));
       if (performance.now() < began + LIST_TURN_MS) continue;

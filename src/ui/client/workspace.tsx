@@ -158,6 +158,7 @@ export function Workspace() {
         if (!next.delete(label)) next.add(label);
         change({ opened: next });
       },
+      onwidths: (widths) => change({ widths }),
       onsort(id) {
         if (model.sort === id) model.direction = model.direction === 1 ? -1 : 1;
         else {
@@ -274,6 +275,7 @@ export function Workspace() {
       figure,
     }));
     table.setColumns(shown, isWhole(columns) ? columns : undefined);
+    table.setWidths(latest.current.widths);
     const read = () =>
       readColumns([
         ...new Set([...further, ...(groupBy.startsWith("param.") ? [groupBy] : []), ...named]),
@@ -708,7 +710,7 @@ function Insight(
       })),
     [charted, unknown.length],
   );
-  if (unknown.length > 0) return <p class="empty">Loading …</p>;
+  if (unknown.length > 0) return <p class="empty insight">Loading …</p>;
   return (
     <div class="insight">
       <h2>Parameters and results</h2>

@@ -95,8 +95,8 @@ const OUTLIERS = 0.02;
 export interface ChartEvents {
   onzoom(): void;
   onpin(): void;
-  /** Of a computed chart, which can be removed. */
-  onforget?(): void;
+  /** It goes: a computed chart for good, another is hidden. */
+  onleave(): void;
   /** Labels of the lines that are hidden from now on. */
   onhide(labels: string[]): void;
   /** `own` has changed: the chart is to be shown again. */
@@ -168,6 +168,7 @@ export class Chart {
     readonly title: string,
     readonly unit: string,
     readonly events: ChartEvents,
+    readonly isComputed = false,
   ) {
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
     this.element = h(
@@ -277,7 +278,9 @@ export class Chart {
         this.own = { ...this.own, trimmed: !this.own.trimmed };
         this.#ownChanged();
       }),
-      this.events.onforget && item("Remove", `Remove ${title}`, () => this.events.onforget!()),
+      this.isComputed
+        ? item("Remove", `Remove ${title}`, () => this.events.onleave())
+        : item("Hide", `Hide ${title}`, () => this.events.onleave()),
       item("Download as CSV", `Download ${title} as CSV`, () => this.#saveCsv()),
       item("Download as PNG", `Download ${title} as PNG`, () => this.#saveFigure("png")),
       item("Download as SVG", `Download ${title} as SVG`, () => this.#saveFigure("svg")),
@@ -672,6 +675,7 @@ export class Chart {
     if (this.#isPointed()) {
       const index = crowd.nearest(u, left, top);
       pointedAt = index === undefined ? "" : crowd.lines[index]!.label;
+      if (index === undefined) hideTip();
       for (const chart of crowds) chart.#frontInCrowd();
     } else this.#frontInCrowd();
   }
@@ -682,9 +686,16 @@ export class Chart {
     const index = crowd.lines.findIndex(({ label }) => label === pointedAt);
     const line = crowd.lines[index];
     crowd.mark(plot, line === undefined ? undefined : index, css("--ink"));
-    if (line === undefined) return void (this.#legend.textContent = this.#crowdText);
-    const x = plot.posToVal(plot.cursor.left ?? 0, "x");
-    this.#legend.textContent = `${line.label} ${figure(valueAt(line, x))} at ${this.#place(x)}`;
+    if (line === undefined) return setText(this.#legend, this.#crowdText);
+    const { left = -1 } = plot.cursor;
+    // The pointer is in a chart over another axis.
+    if (left < 0) return setText(this.#legend, line.label);
+    const x = plot.posToVal(left, "x");
+    const value = figure(valueAt(line, x));
+    setText(this.#legend, `${line.label} ${value} at ${this.#place(x)}`);
+    if (pointed?.chart !== this) return;
+    const { color, label } = line;
+    showTip(this.#place(x), [{ color, label, text: () => value, near: true }], ...pointed.at);
   }
 
   /** A position on the x axis as text. */

@@ -76,7 +76,7 @@ function Settings(props: SettingsProps & { close(): void }) {
         value={own.style[of] === undefined ? "" : own.style[of] ? "log" : "linear"}
         onChange={(e) => restyle({ [of]: SCALES[e.currentTarget.value as keyof typeof SCALES] })}
       >
-        <option value="">{`As all charts (${shared[of] ? "logarithmic" : "linear"})`}</option>
+        <option value="">{`As all (${shared[of] ? "logarithmic" : "linear"})`}</option>
         <option value="linear">Linear</option>
         <option value="log">Logarithmic</option>
       </select>
@@ -112,7 +112,7 @@ function Settings(props: SettingsProps & { close(): void }) {
           value={own.style.x ?? ""}
           onChange={(e) => restyle({ x: (e.currentTarget.value || undefined) as XMode })}
         >
-          <option value="">{`As all charts (${nameOfX(shared.x)})`}</option>
+          <option value="">{`As all (${nameOfX(shared.x)})`}</option>
           {X_AXES.map(([x, text]) => <option key={x} value={x}>{text}</option>)}
           <optgroup label="A metric">
             {metrics.map((name) => <option key={name} value={`metric:${name}`}>{name}</option>)}

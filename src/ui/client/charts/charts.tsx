@@ -101,6 +101,7 @@ function chosenView(own: Partial<ChartStyle>) {
     zooms: new Map(zooms),
     pinned: given ? query.getAll("pin") : stored<string[]>("mosaic-pinned", []),
     folded: given ? query.getAll("fold") : stored<string[]>("mosaic-folded", []),
+    without: given ? query.getAll("without") : stored<string[]>("mosaic-without", []),
     style: {
       x: axisFrom(x) ?? "index",
       band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
@@ -169,6 +170,8 @@ class ChartReader {
   style: ChartStyle;
   pinned: string[];
   folded: string[];
+  /** Names of metrics whose charts a person has hidden. */
+  without: string[];
   runs: ChartRun[] = [];
   /** Everything in sight is drawn. */
   settled = false;
@@ -207,6 +210,7 @@ class ChartReader {
       style: this.style,
       pinned: this.pinned,
       folded: this.folded,
+      without: this.without,
       given: this.#given,
       zooms: this.#zooms,
       owns: this.#owns,
@@ -227,7 +231,7 @@ class ChartReader {
       const made = chart = new Chart(TITLES[name] ?? name, unit, {
         onzoom: () => this.#zoomed(name),
         onpin: () => this.pin(name),
-        ...(this.expressionOf(name) === undefined ? {} : { onforget: () => this.forget(name) }),
+        onleave: () => this.expressionOf(name) === undefined ? this.hide(name) : this.forget(name),
         onhide: (labels) => this.restyle({ hidden: [...new Set(labels)] }),
         onview: () => {
           const { y: [low, high], trimmed, style } = made.own;
@@ -248,7 +252,7 @@ class ChartReader {
           this.compute(text);
           if (this.expressionOf(name) !== undefined) this.forget(name);
         },
-      });
+      }, this.expressionOf(name) !== undefined);
       chart.own = this.#owns.get(name) ?? chart.own;
       chart.range = this.#zooms.get(name);
       chart.element.toggleAttribute("data-zoomed", chart.range !== undefined);
@@ -292,6 +296,22 @@ class ChartReader {
       JSON.stringify(toggled(stored("mosaic-pinned", []), name, on)),
     );
     this.charts.get(name)?.pinned(on);
+    this.#toAddress();
+    this.redraw();
+  }
+
+  hide(name: string): void {
+    this.#leaveOut([...this.without, name]);
+    notice(`${TITLES[name] ?? name} is hidden.`, "info", () => this.showAgain([name]));
+  }
+
+  showAgain(names: readonly string[]): void {
+    this.#leaveOut(this.without.filter((one) => !names.includes(one)));
+  }
+
+  #leaveOut(names: string[]): void {
+    this.without = names;
+    localStorage.setItem("mosaic-without", JSON.stringify(names));
     this.#toAddress();
     this.redraw();
   }
@@ -405,6 +425,7 @@ class ChartReader {
       overwritten: this.rewound ? (overwritten ? "1" : "0") : "",
       expr: this.expressions,
       pin: this.pinned.filter((name) => this.names.includes(name)),
+      without: this.without.filter((name) => this.names.includes(name)),
       fold: this.folded.filter((section) => sections.has(section)),
       zoom: [...this.#zooms].map(([name, range]) => `${name}:${range.join("-")}`),
     });
@@ -449,7 +470,7 @@ class ChartReader {
     const usual = Object.entries(USUAL).every(([name, value]) =>
       String(this.style[name as keyof ChartStyle]) === String(value)
     );
-    const own = !usual || this.pinned.length > 0 || this.folded.length > 0;
+    const own = !usual || [this.pinned, this.folded, this.without].some((of) => of.length > 0);
     if (first && !this.#given && own) this.#toAddress();
     this.redraw();
   }
@@ -638,8 +659,10 @@ export function Charts(
   const names = only === undefined ? reader.names : reader.names.filter((name) => name === only);
   const single = only === undefined ? reader.single : [];
   const possible = only === undefined ? reader.possible : names;
+  const left = only === undefined ? possible.filter((n) => reader.without.includes(n)) : [];
+  // Who names a hidden metric wants to see it.
   const shown = words.length === 0
-    ? possible
+    ? possible.filter((n) => !left.includes(n))
     : possible.filter((n) => words.every((w) => n.toLowerCase().includes(w)));
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
@@ -766,6 +789,15 @@ export function Charts(
             toAddress({ metrics: e.currentTarget.value });
           }}
         />
+        {left.length > 0 && words.length === 0 && (
+          <button
+            type="button"
+            title={left.join(", ")}
+            onClick={() => reader.showAgain(left)}
+          >
+            {`Show ${left.length} hidden`}
+          </button>
+        )}
         {only === undefined && (
           <button
             type="button"
@@ -819,20 +851,22 @@ export function Charts(
               {[...names].map((name) => <Island key={name} of={reader.chart(name).element} />)}
             </div>
           );
-          return section === "" ? <div key="" class="section">{charts}</div> : (
-            <details
-              key={section}
-              class="section"
-              data-count={counts.get(section)}
-              open={!reader.folded.includes(section)}
-              onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
-            >
-              <summary>
-                {section} <span class="count">{counts.get(section)}</span>
-              </summary>
-              {charts}
-            </details>
-          );
+          return section === ""
+            ? <div key="" class="section" data-count={counts.get("")}>{charts}</div>
+            : (
+              <details
+                key={section}
+                class="section"
+                data-count={counts.get(section)}
+                open={!reader.folded.includes(section)}
+                onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
+              >
+                <summary>
+                  {section} <span class="count">{counts.get(section)}</span>
+                </summary>
+                {charts}
+              </details>
+            );
         })}
       </div>
       {names.length === 0 && (

@@ -1,5 +1,5 @@
 /** Components shared by several views. */
-import { now } from "./api.ts";
+import { heardTime, listRuns, live, now } from "./api.ts";
 import { attempt } from "./dialog.tsx";
 import { type IconName, ICONS } from "./dom.ts";
 import {
@@ -81,6 +81,22 @@ export function Copied({ text, what }: { text: string; what: string }) {
       </button>
     </>
   );
+}
+
+/** For a view without live data: it still shows the state of the connection. */
+export function useConnection(): void {
+  useEffect(() => {
+    let close = () => {};
+    let mounted = true;
+    attempt(async () => {
+      const { head } = await listRuns({ limit: "1" });
+      if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at) });
+    });
+    return () => {
+      mounted = false;
+      close();
+    };
+  }, []);
 }
 
 /** A function that draws the component again. */

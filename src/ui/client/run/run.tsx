@@ -7,7 +7,6 @@ import { colored } from "../parts/ansi.ts";
 import {
   answer,
   heardTime,
-  listRuns,
   live,
   param,
   readOnly,
@@ -62,7 +61,6 @@ export function Run({ id }: { id: string }) {
   useEffect(() => {
     document.title = "Run · mosaic";
     let mounted = true;
-    let close = () => {};
     const again = () => setTimeout(() => mounted && begin(), 2000);
     const begin = async () => {
       try {
@@ -84,19 +82,11 @@ export function Run({ id }: { id: string }) {
             props={{ what: `There is no run ${id}.` } satisfies { what: string }}
           />,
         );
-        try {
-          // A view without live data still shows the state of the connection.
-          const { head } = await listRuns({ limit: "1" });
-          if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at) });
-        } catch {
-          again();
-        }
       }
     };
     begin();
     return () => {
       mounted = false;
-      close();
     };
   }, []);
   return first ? <Shown first={first} /> : <div class="empty" role="status">{trouble}</div>;

@@ -6,7 +6,7 @@ import "../parts/common.ts";
 import { metricColumn } from "../../../runs/query/query_columns.ts";
 import type { SweepJson } from "../../../dispatch/core/core.ts";
 import { duration } from "../../../base/text/format.ts";
-import { answer, api, heardTime, listRuns, live, readOnly } from "../parts/api.ts";
+import { answer, api, readOnly } from "../parts/api.ts";
 import { colorsOfGroups } from "../parts/colors.ts";
 import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import { ask, attempt } from "../parts/dialog.tsx";
@@ -15,7 +15,7 @@ import { BestSoFar } from "../insight/best_so_far.tsx";
 import { ImportanceOf } from "../insight/importance.tsx";
 import { Insight } from "../insight/insight.tsx";
 import { figure, plural, whole } from "../parts/format.ts";
-import { ScrollTable, Terms } from "../parts/parts.tsx";
+import { ScrollTable, Terms, useConnection } from "../parts/parts.tsx";
 import { useEffect, useState } from "../parts/preact.ts";
 import { SaveLink } from "../media/save_link.tsx";
 
@@ -33,19 +33,7 @@ const MOST_CURVES = 1000;
 
 /** @param name of one sweep; "": all */
 export function SweepsView({ name }: { name: string }) {
-  useEffect(() => {
-    let close = () => {};
-    let mounted = true;
-    attempt(async () => {
-      // Says how the connection stands.
-      const { head } = await listRuns({ limit: "1" });
-      if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at) });
-    });
-    return () => {
-      mounted = false;
-      close();
-    };
-  }, []);
+  useConnection();
   return <div class="compare">{name === "" ? <All /> : <One key={name} name={name} />}</div>;
 }
 
