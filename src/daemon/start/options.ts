@@ -1,5 +1,5 @@
 /** The options of `mosaic daemon`. */
-import { OBJECTIVE_FORM, objectiveOf } from "../../records/objective.ts";
+import { OBJECTIVE_FORM, objectiveOf, taggedObjective } from "../../records/objective.ts";
 import { withoutTrailingSlashes } from "../../base/text/trailing_slashes.ts";
 import { DEFAULT_HTTP, DEFAULT_LISTEN, GRACE_S } from "../../base/agreed.ts";
 import { type Command, CommanderError, Option } from "commander";
@@ -70,8 +70,8 @@ export interface DaemonOptions {
   workerUser: WorkerUserOption | undefined;
   /** Rules for every run, in addition to its own; see config_defaults.ts. */
   alerts: string | undefined;
-  /** The metric by which runs are judged that choose none. */
-  objective: string | undefined;
+  /** The metrics by which runs are judged that choose none, as `METRIC` or `TAG=METRIC`. */
+  objectives: readonly string[];
   /** Defaults of `metadata.slurm`. */
   slurm: string | undefined;
   /** Address and certificate authority of the API for proxies on other hosts. */
@@ -108,7 +108,9 @@ function listenAddress(text: string): string {
 }
 
 function objective(text: string): string {
-  if (objectiveOf(text) === undefined) throw new Error(`must be ${OBJECTIVE_FORM}`);
+  if (objectiveOf(taggedObjective(text).metric) === undefined) {
+    throw new Error(`must be ${OBJECTIVE_FORM}, or TAG=METRIC for the runs with a tag`);
+  }
   return text;
 }
 
@@ -218,6 +220,12 @@ function tlsFiles(
 }
 
 /** An option whose value is checked while the command line is parsed. */
+/** Of all that are given, in their order. */
+function repeatable(option: Option): Option {
+  const one = option.parseArg!;
+  return option.argParser((text: string, before: unknown[] = []) => [...before, one(text, null)]);
+}
+
 function checked<T>(
   flags: string,
   description: string,
@@ -444,12 +452,12 @@ export function daemonOptions(
       ),
     )
     .addOption(
-      checked(
+      repeatable(checked(
         "--objective <metric>",
         "the number by which list, page, top and compare judge runs that choose none themselves, as eval/reward:max " +
-          "(or :min, :last, :mean)",
+          "(or :min, :last, :mean); TAG=METRIC for the runs of a project, by their tag (repeatable)",
         objective,
-      ),
+      )),
     )
     .addOption(
       new Option(
@@ -693,7 +701,7 @@ export function daemonOptions(
     cgroupParent: given.cgroupParent,
     workerUser: given.workerUser,
     alerts: given.alerts,
-    objective: given.objective,
+    objectives: given.objective ?? [],
     slurm: given.slurm,
     advertise: {
       target: given.advertise,
