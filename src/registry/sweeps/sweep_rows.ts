@@ -1,7 +1,7 @@
 /** The rows of sweeps, of their trials, and of what early stopping has decided about them. */
 import { MosaicError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
-import { LIVE_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import { ENDED_STATES, LIVE_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 
 type SqlRow = Record<string, unknown>;
 type SqlValue = string | number | null;
@@ -315,12 +315,15 @@ export class SweepRows {
     return Object.fromEntries(rows.map((row) => [row.what as string, row.n as number]));
   }
 
-  /** Milliseconds that the trials' last attempts ran, all together. */
+  /** Milliseconds that the trials' attempts ran, all together. */
   runMs(sweepId: string): number {
     const row = this.#sql.get(
-      `SELECT sum(max(0, coalesce(r.finished_at, ?) - r.started_at)) AS ms FROM sweep_trials t JOIN runs r USING (run_id)
-       WHERE t.sweep_id = ? AND r.started_at IS NOT NULL`,
-      ...[this.#now(), sweepId],
+      `SELECT sum(max(0, coalesce(until, ?) - at)) AS ms FROM (
+         SELECT a.event, a.at, min(CASE WHEN a.to_state IN (SELECT value FROM json_each(?)) THEN a.at END)
+           OVER (PARTITION BY a.run_id ORDER BY a.seq ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until
+         FROM sweep_trials t JOIN transitions a USING (run_id) WHERE t.sweep_id = ?
+       ) WHERE event = 'spawned'`,
+      ...[this.#now(), JSON.stringify([...ENDED_STATES, "INIT"]), sweepId],
     );
     return Number(row?.ms ?? 0);
   }
