@@ -69,6 +69,11 @@ class Study:
             self.space = {name: one for trial in known for name, one in trial.distributions.items()}
         if not self.space:
             raise SystemExit("the space is not known: give --space or --grid, a sweep file, or a study that has trials")
+        # One that a death has cut off before mosaic could hear of it is nobody's.
+        begun = self.study.user_attrs.get(MOSAIC, len(known))
+        for trial in known[begun:]:
+            if trial.state == TrialState.RUNNING and MOSAIC not in trial.user_attrs:
+                self.study.tell(trial.number, state=TrialState.FAIL)
         #: Trials of the sweep by their numbers.
         self.trials = {}
         for trial in known:
@@ -81,6 +86,7 @@ class Study:
         if number not in self.trials:
             # Points depend on what the study knows, not on how often this program has died.
             self.study.sampler = self.sampler(number)
+            self.study.set_user_attr(MOSAIC, len(self.study.get_trials(deepcopy=False)))
             self.trials[number] = self.study.ask(self.space)
             self.trials[number].set_user_attr(MOSAIC, (self.sweep, number))
         return self.trials[number].params

@@ -88,6 +88,8 @@ export interface Core {
   readonly version: string;
   /** How long deleted runs stay in the trash; 0: they are removed at once. */
   readonly keepDeletedMs: number;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  readonly maxDiskPerUser: number | undefined;
 
   /**
    * @param submitter a token's name, or uid:N
@@ -111,10 +113,10 @@ export interface Core {
     anyName: boolean,
     submitter: string,
   ): Promise<SweepJson>;
-  /** Who began the sweep. @throws MosaicError `not_found` */
-  ownerOfSweep(ref: string): string;
-  /** Newest first, without their trials. */
-  listSweeps(limit: number): Promise<SweepJson[]>;
+  /** Who began the sweep. @param alone only among this owner's @throws MosaicError `not_found` */
+  ownerOfSweep(ref: string, alone?: string): string;
+  /** Newest first, without their trials. @param owner only those that this one began */
+  listSweeps(limit: number, owner?: string): Promise<SweepJson[]>;
   /**
    * By name, id or "@last". @param trials how many of its newest trials are listed @throws
    * MosaicError `not_found`

@@ -40,12 +40,14 @@ import type {
 } from "../../gen/records/record_types.ts";
 import { rendered, stepsOf } from "../../journal/thin_log.ts";
 import type { TelemetryLog, TelemetryReader } from "../../telemetry/telemetry_log.ts";
+import { Objectives } from "../../records/objective.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
 import type { Shares } from "../queue/shares.ts";
 import { Preemptions } from "../queue/preemptions.ts";
+import { DiskQuota } from "../queue/disk_quota.ts";
 import { Users } from "../queue/users.ts";
 import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
@@ -116,6 +118,8 @@ export interface EngineOptions {
   maxGpusPerUser?: number | undefined;
   /** Running runs of one owner; undefined: no limit. */
   maxRunsPerUser?: number | undefined;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  maxDiskPerUser?: number | undefined;
   /** How long a run that is to give way may take to save a checkpoint. */
   preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
@@ -125,7 +129,7 @@ export interface EngineOptions {
   /** Rules for every run, in addition to its own. */
   alerts?: readonly AlertRule[];
   /** The metric by which runs are judged that choose none, such as `eval/reward:max`. */
-  objective?: string | undefined;
+  objectives?: readonly string[] | undefined;
   /** Authentication of calls. */
   auth?: Auth;
   /** A TCP listener requires no token from processes of the daemon's user. */
@@ -177,9 +181,11 @@ export class Engine implements Core {
   readonly startedAt = Date.now();
   readonly version: string;
   readonly keepDeletedMs: number;
+  readonly maxDiskPerUser: number | undefined;
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
+  readonly #disk: DiskQuota;
   readonly #placer: Placer;
   readonly #deadlines: Deadlines;
   readonly #artifacts: Artifacts;
@@ -193,6 +199,7 @@ export class Engine implements Core {
   readonly #submissions: Submissions;
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
+  readonly #objectives: Objectives;
   #addresses = { listen: "", http: "", tls: false, socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
@@ -208,6 +215,7 @@ export class Engine implements Core {
     this.log = log;
     this.version = options.version;
     this.keepDeletedMs = options.keepDeletedMs ?? KEEP_DELETED_MS;
+    this.maxDiskPerUser = options.maxDiskPerUser;
     const descriptors = options.descriptors ?? NEVER_SHORT;
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
@@ -259,6 +267,13 @@ export class Engine implements Core {
       },
     });
     const users = new Users(options);
+    this.#disk = new DiskQuota({
+      maxBytes: options.maxDiskPerUser,
+      measure: () => this.#cleanup.diskUsage(),
+      owners: () => registry.owners(),
+      onChanged: () => this.#dispatcher.wake(),
+      log: options.log,
+    });
     const turns = new Turns({
       registry,
       log,
@@ -295,6 +310,7 @@ export class Engine implements Core {
       placer: this.#placer,
       turns,
       users,
+      disk: this.#disk,
       preemptions: new Preemptions({
         ...options,
         supervisor: this.#supervisor,
@@ -361,11 +377,12 @@ export class Engine implements Core {
       findArtifact: (artifact) => this.lineage.find(artifact),
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
+      disk: this.#disk,
       durable: options.durability === "full",
     });
     this.#views = new Views({
       ...parts,
-      objective: options.objective,
+      objectives: this.#objectives = new Objectives(options.objectives),
       daemon: () => ({ version: this.version, startedAt: this.startedAt, ...this.#addresses }),
     });
     this.#workerCalls = new WorkerCalls({ ...parts, control: this.#control });
@@ -410,6 +427,7 @@ export class Engine implements Core {
     this.#artifacts.recover();
     this.#boot.begin();
     this.#dispatcher.start();
+    this.#disk.start();
     this.#placer.start();
     this.#deadlines.start();
     if (this.#options.registry.sweeps.unfinished().length > 0) {
@@ -424,6 +442,7 @@ export class Engine implements Core {
     // Failed to load: it never began.
     const sweeps = await this.#sweeps?.catch(() => undefined);
     await sweeps?.sweeps.close();
+    this.#disk.close();
     this.#boot.close();
     this.#deadlines.close();
     this.#cleanup.close();
@@ -489,8 +508,8 @@ export class Engine implements Core {
     });
   }
 
-  ownerOfSweep(ref: string): string {
-    return this.#options.registry.sweeps.resolve(ref).submitter;
+  ownerOfSweep(ref: string, alone?: string): string {
+    return this.#options.registry.sweeps.resolve(ref, alone).submitter;
   }
 
   async beginSweep(
@@ -502,11 +521,11 @@ export class Engine implements Core {
     const { sweeps } = await this.#sweepParts();
     return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
   }
-  async listSweeps(limit: number): Promise<SweepJson[]> {
+  async listSweeps(limit: number, owner?: string): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
     const found: SweepJson[] = [];
     let began = performance.now();
-    for (const row of this.#options.registry.sweeps.list(limit)) {
+    for (const row of this.#options.registry.sweeps.list(limit, owner)) {
       const trouble = sweeps.troubleOf(row.sweepId);
       found.push(summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), trouble));
       if (performance.now() < began + LIST_TURN_MS) continue;
@@ -595,7 +614,7 @@ export class Engine implements Core {
     return {
       runs,
       records,
-      objective: this.#options.objective,
+      objectives: this.#objectives,
       detail: (row: RunRow) => this.detail(row),
     };
   }

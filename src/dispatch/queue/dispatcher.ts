@@ -17,6 +17,7 @@ import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Turn, Wishes } from "./turn.ts";
 import { type Turns, wishesOf } from "./predecessors.ts";
 import type { Preemptions } from "./preemptions.ts";
+import type { DiskQuota } from "./disk_quota.ts";
 import { sweepOf, type Users } from "./users.ts";
 import type { Holder } from "./wait_reasons.ts";
 
@@ -45,6 +46,7 @@ export interface DispatcherOptions {
   placer: Pick<Placer, "places" | "waiting">;
   turns: Turns;
   users: Users;
+  disk: Pick<DiskQuota, "over">;
   preemptions: Preemptions;
   /** A waiting run has ended. */
   onEnded: (row: RunRow) => void;
@@ -264,6 +266,7 @@ export class Dispatcher {
         maxGpusPerUser: users.maxGpus,
         runsOf: users.runsOf(this.#starting.keys()),
         maxRunsPerUser: users.maxRuns,
+        overDisk: this.#options.disk.over,
         totalSlots: slots.length,
         slotsKnown: !recovering.gpus,
         running: supervisor.sizeHere + recovering.runs + this.#starting.size,

@@ -136,10 +136,10 @@ export function sweepEnd(
     counts.refused ?? 0,
   ];
   if (failed + cancelled + refused === 0) return { end: "ok", how: "ended well" };
-  return {
-    end: "not_ok",
-    how: `ended with ${failed} failed, ${cancelled} cancelled and ${refused} refused trials`,
-  };
+  const parts = Object.entries({ failed, cancelled, refused }).filter(([, n]) => n > 0)
+    .map(([how, n]) => `${n} ${how}`);
+  const trials = failed + cancelled + refused === 1 ? "trial" : "trials";
+  return { end: "not_ok", how: `ended with ${parts.join(", ")} ${trials}` };
 }
 
 function endOf(state: string, reason: string | null): Pick<Predecessor, "end" | "how"> {

@@ -19,6 +19,7 @@ import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { FoundArtifact } from "../lineage/lineage.ts";
 import type { Placer } from "../launch/placed/placer.ts";
+import type { DiskQuota } from "./disk_quota.ts";
 import { requireAdmissible, requireRoom, submit } from "./submission.ts";
 
 export interface SubmissionsOptions {
@@ -44,6 +45,7 @@ export interface SubmissionsOptions {
   slurm: SlurmFields;
   /** GPU slots of one owner at a time. */
   maxGpusPerUser: number;
+  disk: Pick<DiskQuota, "requireRoom">;
 }
 
 export class Submissions {
@@ -85,7 +87,10 @@ export class Submissions {
     let result = "rejected";
     try {
       requireDescriptors(descriptors, "take a run");
-      if (trial === undefined) this.#admit(arrived);
+      if (trial === undefined) {
+        this.#admit(arrived);
+        this.#options.disk.requireRoom(submitter);
+      }
       const { row, fresh, leftOutParameters } = submit(configJson, runId, {
         registry,
         layout,

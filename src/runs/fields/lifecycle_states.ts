@@ -61,6 +61,14 @@ const STATE_WORDS: Record<RunState | "PRUNED" | "REFUSED" | "DELETED", string> =
 };
 export const stateWord = (state: string): string => STATE_WORDS[state as RunState] ?? state;
 
+/** "Failed: exit_code_1"; of a pruned run the word says it all. */
+export function endText(run: { state: RunState; reason: string | null }): string {
+  const shown = shownState(run);
+  return shown === "PRUNED" || !run.reason
+    ? stateWord(shown)
+    : `${stateWord(shown)}: ${run.reason}`;
+}
+
 /** The state that has this name or word, in any case. */
 export function stateNamed(text: string): RunState | undefined {
   const upper = text.toUpperCase();

@@ -63,7 +63,7 @@ function outcomeLine(run: RunJson, now: number): string {
   const text = note(run, now);
   const said = text === "" ? elapsedText(run, now) : text === run.reason ? sentence(text) : text;
   const word = stateWord(shownState(run));
-  return said === "" || shownState(run) === "PRUNED" ? word : `${word}, ${said}`;
+  return said === "" ? word : `${word}, ${said}`;
 }
 
 /** `12.5 ± 0.3` over the members that have a number. */
