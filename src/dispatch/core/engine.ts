@@ -40,6 +40,7 @@ import type {
 } from "../../gen/records/record_types.ts";
 import { rendered, stepsOf } from "../../journal/thin_log.ts";
 import type { TelemetryLog, TelemetryReader } from "../../telemetry/telemetry_log.ts";
+import { Objectives } from "../../records/objective.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
@@ -128,7 +129,7 @@ export interface EngineOptions {
   /** Rules for every run, in addition to its own. */
   alerts?: readonly AlertRule[];
   /** The metric by which runs are judged that choose none, such as `eval/reward:max`. */
-  objective?: string | undefined;
+  objectives?: readonly string[] | undefined;
   /** Authentication of calls. */
   auth?: Auth;
   /** A TCP listener requires no token from processes of the daemon's user. */
@@ -198,6 +199,7 @@ export class Engine implements Core {
   readonly #submissions: Submissions;
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
+  readonly #objectives: Objectives;
   #addresses = { listen: "", http: "", tls: false, socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
@@ -380,7 +382,7 @@ export class Engine implements Core {
     });
     this.#views = new Views({
       ...parts,
-      objective: options.objective,
+      objectives: this.#objectives = new Objectives(options.objectives),
       daemon: () => ({ version: this.version, startedAt: this.startedAt, ...this.#addresses }),
     });
     this.#workerCalls = new WorkerCalls({ ...parts, control: this.#control });
@@ -612,7 +614,7 @@ export class Engine implements Core {
     return {
       runs,
       records,
-      objective: this.#options.objective,
+      objectives: this.#objectives,
       detail: (row: RunRow) => this.detail(row),
     };
   }

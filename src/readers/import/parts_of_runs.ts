@@ -3,7 +3,7 @@
  * sub-directories beside their run's event file, Keras writes `train` and `validation`, and a
  * resumed W&B run begins a new log. Live they are one run, so they are one when imported. Pure.
  */
-import { childPlaceOf } from "../files/child_places.ts";
+import { childPlaceOf, isEndOfTrial } from "../files/child_places.ts";
 import { fileKindOf, processOfEvents } from "../formats.ts";
 
 /** The files of one run. */
@@ -15,8 +15,6 @@ export interface FoundRun {
 
 /** Directories of one run's parts, which have no file between them. */
 const PARTS = /^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test)$/i;
-/** `add_hparams` names its directory by the time. */
-const PARAMETERS = /^\d{9,}\.\d+$/;
 
 const parentOf = (directory: string) => directory.slice(0, directory.lastIndexOf("/")) || "/";
 const nameOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
@@ -34,7 +32,7 @@ function isPartOf(part: FoundRun, whole: FoundRun): boolean {
   const [of, by] = [processesOf(part), processesOf(whole)];
   if (of.size > 0 && by.size > 0) return [...of].some((one) => by.has(one));
   const name = nameOf(part.directory);
-  return PARTS.test(name) || PARAMETERS.test(name);
+  return PARTS.test(name) || isEndOfTrial(part.files[0]!);
 }
 
 /** Hugging Face's Trainer makes one of these for each checkpoint. */

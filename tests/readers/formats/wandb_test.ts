@@ -4,7 +4,7 @@ import { openFormat } from "../../../src/readers/formats.ts";
 import type { SourceRecord } from "../../../src/readers/format/tracker_records.ts";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { assertSameHoweverRead, FIXTURES, readAll, readOn } from "./harness.ts";
-import { chunk, item, logOf, message, rowOf } from "./wandb_log.ts";
+import { chunk, item, logOf, message, rowOf } from "../../harness/wandb_log.ts";
 
 async function fixture(): Promise<Uint8Array> {
   const file = (await Deno.open(`${FIXTURES}offline.wandb.gz`)).readable.pipeThrough(

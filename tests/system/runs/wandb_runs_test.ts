@@ -4,14 +4,7 @@ import { runVerb } from "../../cli/verb.ts";
 import { configOf as submission } from "../../harness/configs.ts";
 import { TestDaemon } from "../../harness/daemon.ts";
 import { getRun, records, submit, untilState } from "../../harness/runs.ts";
-import {
-  configOf,
-  logOf,
-  message,
-  rowOf,
-  runOf,
-  type WandbRun,
-} from "../../readers/formats/wandb_log.ts";
+import { configOf, logOf, message, rowOf, runOf, type WandbRun } from "../../harness/wandb_log.ts";
 
 /** One process' part of a W&B run. */
 function part(run: WandbRun, from: number, config: Record<string, unknown>): Uint8Array {

@@ -7,11 +7,17 @@ import { newUlid } from "../../../config/ulid.ts";
 import { messageOf } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/log.ts";
 import { LONGEST_TAG, MOST_TAGS } from "../../../base/field_limits.ts";
+import { isPlainObject } from "../../../base/text/exact_numbers.ts";
 import { parsedObject } from "../../../base/text/json_text.ts";
 import { LONGEST_RUN_NAME } from "../../../base/run_name.ts";
-import { childPlaceOf } from "../../../readers/files/child_places.ts";
+import {
+  childPlaceOf,
+  writerDirectories,
+  writerPlaceOf,
+} from "../../../readers/files/child_places.ts";
 import { TRACKER_RUN_KIND } from "../../../readers/files/source_records.ts";
 import type { WorkerEventRecord } from "../../../gen/records/record_types.ts";
+import { objectiveIn } from "../../../records/objective.ts";
 import { TRIAL_KIND } from "../../../readers/text/text_records.ts";
 import { isEnded, type LifecycleEvent } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
@@ -50,12 +56,31 @@ export class ChildRuns {
    */
   runOf(runId: string, attempt: number, path: string): string | undefined {
     const place = childPlaceOf(path);
-    if (place === undefined) return undefined;
+    if (place === undefined) return this.#ofWriter(runId, attempt, path);
     const id = `${runId} ${attempt} ${place.key}`;
     let known = this.#known.get(id);
     if (known === undefined) {
       const isOwn = place.aloneIsParent && this.#isFirst(runId, attempt, place.key);
       known = isOwn ? "" : this.child(runId, place.key, place.name) ?? "";
+      if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+      this.#known.set(id, known);
+    }
+    return known === "" ? undefined : known;
+  }
+
+  /** The trial of an event file, if the program has told the parameters of an earlier one. */
+  #ofWriter(runId: string, attempt: number, path: string): string | undefined {
+    const directories = writerDirectories(path);
+    if (directories.length === 0) return undefined;
+    const id = `${runId} ${attempt} ${path}`;
+    let known = this.#known.get(id);
+    if (known === undefined) {
+      const { registry, telemetry } = this.#options;
+      const earlier = (telemetry.sourceCursors(runId, attempt) ?? []).map(({ name }) => name);
+      const place = writerPlaceOf(path, earlier);
+      const keys = place === undefined ? directories : [place.key];
+      known = keys.map((key) => registry.child(runId, key)).find((child) => child !== undefined) ??
+        (place && this.child(runId, place.key, place.name)) ?? "";
       if (this.#known.size >= MOST_KNOWN) this.#known.clear();
       this.#known.set(id, known);
     }
@@ -97,6 +122,7 @@ export class ChildRuns {
     const parent = registry.require(parentId);
     const runId = newUlid();
     const whole = childName(parent.name, name);
+    const objective = objectiveIn(parent.configJson);
     const config = {
       run_name: whole,
       entry_point: "sh",
@@ -104,7 +130,10 @@ export class ChildRuns {
       environment: {},
       resources: { gpus: { requested: 0 } },
       artifacts: {},
-      metadata: { within: { run: parentId, place: key } },
+      metadata: {
+        within: { run: parentId, place: key },
+        ...(objective === undefined ? {} : { objective }),
+      },
     };
     registry.insertChild({
       runId,
@@ -140,6 +169,19 @@ export class ChildRuns {
     if (events.some(({ kind }) => kind === TRIAL_KIND) || this.#trials.waits(runId)) {
       this.#trials.make(runId);
     }
+  }
+
+  /**
+   * An imported trial that ends goes into the imported run of its program; it stays beside it if
+   * that is gone, or has this trial already.
+   */
+  importedInto(row: RunRow): Pick<RunPatch, "parent" | "childKey"> {
+    const { registry } = this.#options;
+    const within = importedWithin(row);
+    const parent = within && registry.get(within.run);
+    const isThere = parent?.parent === null && parent.owner === row.owner &&
+      importedIn(parent) !== undefined && registry.child(parent.runId, within!.place) === undefined;
+    return isThere && row.parent === null ? { parent: parent.runId, childKey: within!.place } : {};
   }
 
   /** What a tracker calls the run: its tags, and of a run within its name. */
@@ -236,6 +278,20 @@ export class ChildRuns {
   close(): void {
     this.#trials.close();
   }
+}
+
+function importedIn({ configJson }: RunRow): { within?: unknown } | undefined {
+  if (!configJson.includes('"imported"')) return undefined;
+  const { metadata } = parsedObject(configJson) ?? {};
+  const imported = isPlainObject(metadata) ? metadata["imported"] : undefined;
+  return isPlainObject(imported) ? imported : undefined;
+}
+
+function importedWithin(row: RunRow): { run: string; place: string } | undefined {
+  const within = importedIn(row)?.within;
+  if (!isPlainObject(within)) return undefined;
+  const { run, place } = within;
+  return typeof run === "string" && typeof place === "string" ? { run, place } : undefined;
 }
 
 /** Nothing is taken away, and a name that a person has given stays. */

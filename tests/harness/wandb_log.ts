@@ -1,8 +1,8 @@
 /** W&B's logs, as its library writes them. */
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { joinedBytes } from "../../../src/base/text/joined_bytes.ts";
-import { BLOCK_BYTES, CHUNK, chunkCrc } from "../../../src/readers/wandb/leveldb_log.ts";
-import { WANDB_HEADER } from "../../../src/readers/wandb/wandb_file.ts";
+import { joinedBytes } from "../../src/base/text/joined_bytes.ts";
+import { BLOCK_BYTES, CHUNK, chunkCrc } from "../../src/readers/wandb/leveldb_log.ts";
+import { WANDB_HEADER } from "../../src/readers/wandb/wandb_file.ts";
 
 export function chunk(type: number, data: Uint8Array): Uint8Array {
   const bytes = new Uint8Array(7 + data.length);
