@@ -1,5 +1,5 @@
 /**
- * The JSON for programs and the page: what the verbs print (docs/reference/cli.md) and what the
+ * The JSON for programs and the page: what the verbs print (docs/reference/json.md) and what the
  * page's API answers (docs/reference/page.md). The program takes only types from here: only tests
  * load this module. tests/cli/contract_test.ts compares it with the tables of the docs and the real
  * output, tests/ui/contract_test.ts with the answers of the API; a field too many fails as well as

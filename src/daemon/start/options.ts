@@ -277,8 +277,9 @@ export function daemonOptions(
   args: string[],
   env: (name: string) => string | undefined,
   verb: "daemon" | "up" = "daemon",
+  context = realContext(),
 ): DaemonOptions | undefined {
-  const command = newCommand(findVerb(verb)!, realContext())
+  const command = newCommand(findVerb(verb)!, context)
     .description(
       verb === "up"
         ? "Starts a daemon in the background, unless one is running on the state directory, and waits until it is ready. It " +
@@ -347,7 +348,7 @@ export function daemonOptions(
         "maximum runs starting at once",
         whole(1),
         Math.max(4, 2 * cpuCount()),
-      ),
+      ).default(Math.max(4, 2 * cpuCount()), "2 per CPU, at least 4"),
     )
     .addOption(
       checked(
@@ -548,16 +549,28 @@ export function daemonOptions(
       "start in the background, in a session of its own, and wait until it is ready",
     )
     .addOption(new Option(DETACHED_OPTION).hideHelp())
-    .optionsGroup("Limits (a request that exceeds one fails with RESOURCE_EXHAUSTED):")
+    .optionsGroup(
+      "Limits (a request that exceeds one fails: RESOURCE_EXHAUSTED, exit code 7, HTTP 429):",
+    )
     .addOption(bound("maxQueue", "maximum queued runs", whole(0)))
     .addOption(bound("submitRate", "maximum submissions per second", positive))
-    .addOption(bound("submitBurst", "maximum submissions in a burst", whole(1)))
+    .addOption(bound("submitBurst", "maximum submissions at once, after a time without", whole(1)))
     .addOption(bound("maxStreams", "maximum open streams, without those of proxies", whole(1)))
-    .addOption(bound("maxStreamsPerConnection", "maximum open streams per connection", whole(1)))
+    .addOption(
+      bound(
+        "maxStreamsPerConnection",
+        "maximum open streams per connection; of ended runs ten times as many",
+        whole(1),
+      ),
+    )
     .addOption(bound("maxStreamsPerRun", "maximum open streams per run", whole(1)))
     .addOption(bound("maxPageStreams", "maximum live connections of the page", whole(1)))
     .addOption(
-      bound("maxConnections", "maximum connections of gRPC, and of the API with TLS", whole(1)),
+      bound(
+        "maxConnections",
+        "maximum connections of gRPC, and of the API with TLS; further ones are closed",
+        whole(1),
+      ),
     )
     .addOption(
       bound(
@@ -566,19 +579,31 @@ export function daemonOptions(
         sizeBetween(64 << 10, BOUNDS.maxMessageBytes.standard),
       ),
     )
-    .addOption(bound("logLines", "maximum lines per second sent to one reader of a log", whole(1)))
-    .addOption(bound("ringSteps", "newest steps kept in memory per run", whole(1)))
+    .addOption(
+      bound(
+        "logLines",
+        "maximum lines per second sent to one reader of a log; the rest is left out and counted",
+        whole(1),
+      ),
+    )
+    .addOption(
+      bound(
+        "ringSteps",
+        "newest steps kept in memory per run; older ones are read from the database",
+        whole(1),
+      ),
+    )
     .addOption(
       bound(
         "ringBytes",
-        "maximum memory for the newest records of all runs",
+        "maximum memory for the newest records of all runs; of one run an eighth",
         sizeBetween(1 << 20, Infinity),
       ),
     )
     .addOption(
       bound(
         "maxUploadBytes",
-        "maximum size of the files that an attempt on a host of its own uploads",
+        "maximum size of the files that an attempt on a host of its own uploads; others stay there (file_left)",
         bytes,
       ),
     )
@@ -592,7 +617,7 @@ export function daemonOptions(
     .addOption(
       bound(
         "windowBytes",
-        "maximum unacknowledged bytes per proxy",
+        "maximum unacknowledged bytes per proxy, which then waits",
         sizeBetween(64 << 10, 1 << 30),
       ),
     )

@@ -682,6 +682,8 @@ class Run:
 def _html(value):
     import html
 
+    if value is None:
+        return ""
     return html.escape("%.6g" % value if isinstance(value, float) else str(value))
 
 
