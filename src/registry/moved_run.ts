@@ -2,6 +2,7 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { copied } from "../os/database/copied_rows.ts";
 import { hashOfText } from "./code/code_rows.ts";
+import { isAlias, isArtifactName } from "./lineage/lineage_rows.ts";
 import { migrate } from "./migrations.ts";
 
 const TABLES = [
@@ -60,8 +61,46 @@ function copyOne(
       insert("INSERT OR IGNORE INTO code_texts (hash, body) VALUES (?, ?)", hash, body);
     }
   }
+  copyNames(from, runId, insert);
   // The other host's engine may have other jobs with these ids, so it must never be asked for them.
   insert("UPDATE placements SET phase = 'ended' WHERE run_id = ?", runId);
+}
+
+/**
+ * The names of what the run has written. There a name that is taken stays as it is: a number that
+ * another content has is not given again, and an alias does not move.
+ */
+function copyNames(
+  from: DatabaseSync,
+  runId: string,
+  insert: (sql: string, ...values: SQLInputValue[]) => void,
+): void {
+  const versions = from.prepare(
+    `SELECT v.name, v.version, v.sha256, a.path, v.bytes, v.at FROM artifact_versions v
+      JOIN artifacts a ON a.sha256 = v.sha256 AND a.run_id = ? ORDER BY v.name, v.version`,
+  ).all(runId) as Record<string, SQLInputValue>[];
+  for (const { name, version, sha256, path, bytes, at } of versions) {
+    // From a file of another host.
+    if (!isArtifactName(String(name))) continue;
+    insert(
+      `INSERT OR IGNORE INTO artifact_versions (name, version, sha256, run_id, path, bytes, at)
+       SELECT ?1, CASE WHEN EXISTS (SELECT 1 FROM artifact_versions WHERE name = ?1 AND version = ?2)
+         THEN (SELECT max(version) + 1 FROM artifact_versions WHERE name = ?1) ELSE ?2 END,
+         ?3, ?4, ?5, ?6, ?7
+       WHERE NOT EXISTS (SELECT 1 FROM artifact_versions WHERE name = ?1 AND sha256 = ?3)`,
+      ...[name!, version!, sha256!, runId, path!, bytes!, at!],
+    );
+    const aliases = from.prepare(
+      "SELECT alias FROM artifact_aliases WHERE name = ? AND version = ?",
+    ).all(name!, version!) as { alias: string }[];
+    for (const { alias } of aliases.filter((one) => isAlias(one.alias))) {
+      insert(
+        `INSERT OR IGNORE INTO artifact_aliases (name, alias, version)
+         SELECT name, ?2, version FROM artifact_versions WHERE name = ?1 AND sha256 = ?3`,
+        ...[name!, alias, sha256!],
+      );
+    }
+  }
 }
 
 /** @param to an empty database @param path of it, for messages */
