@@ -466,6 +466,7 @@ export const Token = z.strictObject({
   name: text(),
   role: z.enum(["read", "submit", "operate", "admin"]),
   own: z.boolean(),
+  own_only: z.boolean(),
   created_at: time(),
   expires_at: maybe(time()),
 });
