@@ -110,6 +110,13 @@ export const FIELD_WORDS: Readonly<Record<string, Readonly<Record<string, string
     disk_bytes: "files and telemetry of the runs that are there, those in the trash included",
     disk_limit_bytes: "`--max-disk-per-user`; null: no limit",
   },
+  SweepGpuUse: {
+    sweep: 'its name, as in the tag of its runs; "": runs without one, or deleted for good',
+    gpu_hours: "as of a user",
+    measured_hours: "as of a user",
+    idle_hours: "as of a user",
+    idle_share: "as of a user",
+  },
   RunGpuUse: {
     gpu_hours: "as of a user",
     measured_hours: "as of a user",
