@@ -171,6 +171,11 @@ export class FileSource {
     return this.#reader.format;
   }
 
+  /** Before its first read. @param others of the same writer, in the same format */
+  follow(others: readonly FileSource[]): void {
+    this.#reader.follow?.(others.map((other) => other.#reader.state()));
+  }
+
   /** The cursor after the last read, for the next batch. */
   advance(): SourceCursor {
     const state = JSON.stringify({ ...this.#state, reader: this.#reader.state() } satisfies State);
@@ -283,7 +288,7 @@ export class FileSource {
 
   /** A table skips the rows that it has returned already, and reports if they differ. */
   #beginAgain(why: string, size: number, problems: Problem[]): void {
-    if (this.#reader.format !== "csv") {
+    if (this.#reader.skipsKnown !== true) {
       const detail = `${why} than what was read before; it is read from its beginning`;
       problems.push({ what: "replaced", at: this.#reader.offset, bytes: size, detail });
     }

@@ -90,4 +90,8 @@ export interface FormatReader {
    * repeat.
    */
   restart(): void;
+  /** After `restart`, what was given already is skipped. */
+  readonly skipsKnown?: boolean;
+  /** Before the first read: the states of other files of the same writer, which may have the same. */
+  follow?(states: readonly FormatState[]): void;
 }

@@ -3,7 +3,8 @@
  * sub-directories beside their run's event file, Keras writes `train` and `validation`. Live they
  * are one run, so they are one when imported. Pure.
  */
-import { processOfEvents } from "../formats.ts";
+import { fileKindOf, processOfEvents, trainerDirectoryOf } from "../formats.ts";
+import { natural } from "../../base/text/natural_order.ts";
 
 /** The files of one run. */
 export interface FoundRun {
@@ -42,7 +43,7 @@ export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
   const others: FoundRun[] = [];
   // Directories before what is below them, so that a part of a part belongs to the whole.
   const wholeOf = new Map<string, FoundRun>();
-  for (let run of runs.toSorted((a, b) => a.directory < b.directory ? -1 : 1)) {
+  for (let run of ofTrainers(runs).toSorted((a, b) => a.directory < b.directory ? -1 : 1)) {
     // Parts add their files to it.
     run = { ...run, files: [...run.files] };
     if (!isOfEvents(run)) {
@@ -66,6 +67,32 @@ export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
   const order = new Map(runs.flatMap(({ files }) => files).map((file, i) => [file, i]));
   return [...others, ...withoutHalves([...joined.values()], most)]
     .sort((a, b) => order.get(a.files[0]!)! - order.get(b.files[0]!)!);
+}
+
+const isOfTrainer = (file: string) => fileKindOf(file)?.format.startsWith("train") === true;
+
+/**
+ * What Transformers' Trainer writes in each checkpoint repeats what the earlier ones have: the
+ * newest belongs to the Trainer's one run, or is its run.
+ */
+function ofTrainers(runs: readonly FoundRun[]): FoundRun[] {
+  const [trainers, others] = [true, false].map((is) =>
+    runs.filter(({ files }) => files.some(isOfTrainer) === is)
+  ) as [FoundRun[], FoundRun[]];
+  const byTrainer = Map.groupBy(trainers, ({ directory }) => trainerDirectoryOf(directory));
+  for (const [directory, repeated] of byTrainer) {
+    const newest = repeated.find((run) => run.directory === directory) ??
+      repeated.toSorted((a, b) => natural(b.directory, a.directory))[0]!;
+    const below = others.filter((run) => `${run.directory}/`.startsWith(`${directory}/`));
+    const [whole] = below;
+    if (below.length === 1) others[others.indexOf(whole!)] = join(whole!, newest.files);
+    else others.push({ directory, files: newest.files });
+  }
+  return others;
+}
+
+function join(run: FoundRun, files: readonly string[]): FoundRun {
+  return { ...run, files: [...run.files, ...files] };
 }
 
 /** `train` and `validation` without a run in the directory above. */

@@ -71,6 +71,7 @@ function layoutOf(columns: readonly string[]): Layout {
 
 export class CsvReader extends BaseReader {
   readonly format = "csv";
+  readonly skipsKnown = true;
   #header: Header | undefined;
   #layout: Layout = layoutOf([]);
   #rows = new Rows();
