@@ -62,7 +62,7 @@ function addByLastPart(byLastPart: Map<string, SeriesState[]>, summary: SeriesSt
   for (const key of keysOf(summary.name)) {
     const alike = byLastPart.get(key);
     if (alike === undefined) byLastPart.set(key, [summary]);
-    else if (alike.length < MOST_OF_A_NAME) alike.push(summary);
+    else if (!alike.includes(summary) && alike.length < MOST_OF_A_NAME) alike.push(summary);
   }
 }
 
@@ -273,7 +273,14 @@ export class SeriesWriter {
       }
       const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, own);
       live.metrics.set(own, metric = { summary, head: undefined });
-      if (this.#label !== OWN_LABEL && beside === undefined) this.#compareOthers(state, summary);
+    }
+    // Also of a series that was stored before a restart: what had been compared is not.
+    if (metric.isCompared !== true) {
+      metric.isCompared = true;
+      const { copyOf } = metric.summary;
+      if (this.#label !== OWN_LABEL && beside === undefined && copyOf === null) {
+        this.#compareOthers(state, metric.summary);
+      }
     }
     if (holder !== undefined && beside !== undefined) {
       this.#compare(state, holder, metric.summary, "exactly");
@@ -363,11 +370,12 @@ export class SeriesWriter {
       const isSame = spelled(known.name) === spelled(added.name);
       const isWithin = isSame || endsWithName(known.name, added.name) ||
         endsWithName(added.name, known.name);
-      if (isWithin && known.label !== this.#label && known.copyOf === null) {
+      const isOther = known !== added && known.label !== this.#label;
+      if (isWithin && isOther && known.copyOf === null) {
         this.#compare(state, known, added, isSame ? "alike" : "no");
       }
     }
-    addByLastPart(state.live!.byLastPart, added);
+    addByLastPart(byLastPart, added);
   }
 
   /**
