@@ -472,6 +472,7 @@ export class SeriesWriter {
       copy.name = nameBeside(name, copy.label, (beside) => !metrics.has(beside));
       exact.name = name;
       metrics.set(copy.name, plain).set(name, other);
+      addByLastPart(state.live!.byLastPart, exact);
     }
     if (exact.rewardRank < Infinity && exact.finite > 0) reportedReward(state, exact, exact.last);
   }
