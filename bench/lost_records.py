@@ -93,23 +93,30 @@ def event_points(directory):
 
 
 def wandb_points(directory):
-    from wandb.sdk.internal.datastore import DataStore
+    """Records of a .wandb file: blocks of 32 KiB, each with chunks of checksum, length and kind (LevelDB's log)."""
     from wandb.proto import wandb_internal_pb2
 
     count = 0
-    for path in glob.glob(directory + "/**/*.wandb", recursive=True):
-        store = DataStore()
-        store.open_for_scan(path)
-        while True:
-            try:
-                data = store.scan_data()
-            except AssertionError:
+    # "latest-run" is a link to the run.
+    for path in {os.path.realpath(path) for path in glob.glob(directory + "/**/*.wandb", recursive=True)}:
+        with open(path, "rb") as file:
+            data = file.read()
+        at, whole = 7, b""
+        while at + 7 <= len(data):
+            if 32768 - at % 32768 < 7:
+                at += 32768 - at % 32768
+                continue
+            length, kind = struct.unpack("<HB", data[at + 4:at + 7])
+            chunk = data[at + 7:at + 7 + length]
+            if kind == 0 or len(chunk) < length:
                 break
-            if data is None:
-                break
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
-            count += record.HasField("history")
+            at += 7 + length
+            # 1: a whole record; 2, 3, 4: its first, a middle, its last part.
+            whole = chunk if kind in (1, 2) else whole + chunk
+            if kind in (1, 4):
+                record = wandb_internal_pb2.Record()
+                record.ParseFromString(whole)
+                count += record.HasField("history")
     return count
 
 

@@ -1,12 +1,14 @@
 /**
  * `deno task gen [--check]`: writes the generated files: `src/gen` from `proto/` (by buf and
  * protoc-gen-es, both pinned npm packages), from the table of record fields (`src/gen/records`) and
- * from the page's sources (`src/gen/page`), the messages and the tables of the docs for a run from
- * the table of its fields, and the published JSON Schema of a config from `src/config/schema.ts`.
+ * from the page's sources (`src/gen/page`), the messages of a run from the table of its fields, the
+ * published JSON Schema of a config from `src/config/schema.ts`, and the generated pages of
+ * `docs/reference` from `--help`, the contract of the JSON and the schema.
  * `--check` writes nothing into the tree and fails if the tree differs from what would be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
 import { publishedSweepSchema } from "../src/sweeps/files/file_schema.ts";
+import { docFiles } from "./gen/docs.ts";
 import { clientFile, clientScript } from "./gen/client.ts";
 import { pageFiles } from "./gen/page.ts";
 import { withShapes } from "./gen/proto_shapes.ts";
@@ -80,6 +82,11 @@ if (values.check) {
     );
     Deno.exit(1);
   }
+  for (const [path, text] of await docFiles(root)) {
+    if (textOf(root + path) === text) continue;
+    console.error(`${path} is not what scripts/gen/docs.ts generates; run: deno task gen`);
+    Deno.exit(1);
+  }
   const [client, clientText] = await clientFile(root);
   if (textOf(root + client) !== clientText) {
     console.error(
@@ -118,4 +125,5 @@ if (values.check) {
   await generate(`${root}src/gen`);
   Deno.mkdirSync(`${root}schema`, { recursive: true });
   for (const { file, text } of schemas) Deno.writeTextFileSync(root + file, text);
+  for (const [path, text] of await docFiles(root)) Deno.writeTextFileSync(root + path, text);
 }

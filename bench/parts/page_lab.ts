@@ -61,7 +61,9 @@ export async function measureLab(
         "frames beyond 20 ms": hovered.late,
         "of": hovered.frames,
         "longest ms": hovered.longest,
-        "processor ms a frame": hovered.cpuMs,
+        "processor ms a move": hovered.cpuMs,
+        "of it script": hovered.scriptMs,
+        "layouts a move": hovered.layouts,
       },
     },
     {
@@ -135,10 +137,14 @@ async function hover(browser: Browser, address: string) {
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   const devtools = await page.context().newCDPSession(page);
   await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
-  const busySeconds = async () =>
-    (await devtools.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration")
-      ?.value ?? NaN;
-  const busyBefore = await busySeconds();
+  // Of the page's thread, which does not depend on what else the machine does.
+  const figures = async () => {
+    const { metrics } = await devtools.send("Performance.getMetrics");
+    return ["TaskDuration", "ScriptDuration", "LayoutCount"].map((name) =>
+      metrics.find((m) => m.name === name)?.value ?? NaN
+    );
+  };
+  const before = await figures();
   const found = await page.evaluate(async () => {
     const frame = () => new Promise<number>((resolve) => requestAnimationFrame(resolve));
     const over = document.querySelector<HTMLElement>("[data-series] .u-over")!;
@@ -160,7 +166,7 @@ async function hover(browser: Browser, address: string) {
     }
     return { times, tip: document.querySelectorAll(".tip .value").length };
   });
-  const busy = await busySeconds() - busyBefore;
+  const [busy, script, layouts] = (await figures()).map((after, i) => after - before[i]!);
   await close();
   if (found.tip === 0) throw new Error("the pointer met no line");
   const { times } = found;
@@ -169,7 +175,9 @@ async function hover(browser: Browser, address: string) {
     late: times.filter((ms) => ms > 20).length,
     frames: times.length,
     longest: Math.max(...times),
-    cpuMs: 1000 * busy / times.length,
+    cpuMs: 1000 * busy! / times.length,
+    scriptMs: 1000 * script! / times.length,
+    layouts: layouts! / times.length,
   };
 }
 

@@ -1,13 +1,8 @@
-/**
- * What `deno task gen` writes into files from the table of a run's fields: messages, and the tables
- * of docs/reference/cli.md.
- */
+/** The messages that `deno task gen` writes into mosaic.proto from the table of a run's fields. */
 import { RUN_FIELDS, type RunField, type RunFieldKind } from "../../src/runs/fields/run_fields.ts";
-import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../../src/runs/fields/lifecycle_states.ts";
-import { BASE_DIRS } from "../../src/base/layout.ts";
+import { withPart } from "./part.ts";
 
 const PROTO = "proto/mosaic/v1/mosaic.proto";
-const DOCS = "docs/reference/cli.md";
 const TABLE = "src/runs/fields/run_fields.ts";
 
 /**
@@ -15,27 +10,7 @@ const TABLE = "src/runs/fields/run_fields.ts";
  * slash
  */
 export function runFiles(root: string): [path: string, text: string][] {
-  const { many, single } = docTables();
-  const docs = withPart(Deno.readTextFileSync(root + DOCS), ["<!-- ", " -->"], "Run", many, DOCS);
-  return [
-    [PROTO, withPart(Deno.readTextFileSync(root + PROTO), ["// ", ""], "Run", messages(), PROTO)],
-    [DOCS, withPart(docs, ["<!-- ", " -->"], "RunDetail", single, DOCS)],
-  ];
-}
-
-/** Replaces what stands between the marks of a generated part. */
-function withPart(
-  text: string,
-  [open, close]: [string, string],
-  name: string,
-  part: string,
-  path: string,
-): string {
-  const begin = `${open}${name}: written by "deno task gen" from ${TABLE}${close}\n`;
-  const end = `${open}end of ${name}${close}\n`;
-  const [from, to] = [text.indexOf(begin), text.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`${path} has no lines ${begin}${end}`);
-  return text.slice(0, from + begin.length) + part + text.slice(to);
+  return [[PROTO, withPart(root + PROTO, "// Run", TABLE, messages())]];
 }
 
 // ---- messages
@@ -96,62 +71,4 @@ function messages(): string {
   const nulls =
     '// Null, as the JSON has it, is an empty text, 0 or an unset field. Only GetRun returns the fields that are "single".\n';
   return [nulls, ...inside(RUN_FIELDS), message("Run", RUN_FIELDS)].join("\n");
-}
-
-// ---- docs
-
-const words = (values: readonly string[]) => {
-  const all = values.map((value) => `\`${value}\``);
-  return `${all.slice(0, -1).join(", ")} or ${all.at(-1)}`;
-};
-
-const DOC_TYPES: Record<RunFieldKind, string> = {
-  text: "text",
-  state: "as `state`",
-  outcome: words(OUTCOMES),
-  phase: words(PLACEMENT_PHASES),
-  base: words(BASE_DIRS),
-  integer: "integer",
-  number: "number",
-  flag: "boolean",
-  time: "time",
-  texts: "list of text",
-  integers: "list of integer",
-  numbers: "list of number",
-  counts: "integer by name",
-  process: "integer",
-  config: "any JSON",
-  any: "any JSON",
-  object: "object",
-};
-
-function docType({ json, kind, list, null: where }: RunField): string {
-  if (list) return "list of objects";
-  const type = json === "state" ? words(RUN_STATES) : DOC_TYPES[kind];
-  if (where !== "json" && where !== "both") return type;
-  return type.includes("`") ? `${type}, or null` : `${type} or null`;
-}
-
-function rows(fields: readonly RunField[], prefix = ""): string[] {
-  return fields.flatMap((field) =>
-    field.json === undefined ? [] : [
-      `| \`${prefix}${field.json}\` | ${docType(field)} | ${field.about ?? ""} |`.replace(
-        "|  |",
-        "| |",
-      ),
-      ...rows(field.fields ?? [], `${prefix}${field.json}${field.list ? "[]" : ""}.`),
-    ]
-  );
-}
-
-function docTables(): { many: string; single: string } {
-  const table = (fields: readonly RunField[], more: string[] = []) =>
-    ["| Field | Type | |", "|---|---|---|", ...rows(fields), ...more, ""].join("\n");
-  const all: readonly RunField[] = RUN_FIELDS;
-  const values =
-    "| `values` | any JSON by name, optional | of `list -c param.…` or `-c metric.…`: the value of each such column, null if the run has none |";
-  return {
-    many: table(all.filter(({ single }) => !single), [values]),
-    single: table(all.filter(({ single }) => single)),
-  };
 }

@@ -189,6 +189,10 @@ export class RunFiles {
   stderr(attempt: number): string {
     return `${this.logOf(attempt)}.stderr.log`;
   }
+  /** When standard error grew, beside standard output. */
+  logTimes(attempt: number): string {
+    return `${this.logOf(attempt)}.times`;
+  }
   /** Output of a rank of an attempt with several; rank 0's is the attempt's. */
   rankLog(attempt: number, rank: number, stream: "stdout" | "stderr"): string {
     return `${this.logOf(attempt)}${rank === 0 ? "" : `.rank-${rank}`}.${stream}.log`;

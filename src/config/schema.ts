@@ -64,48 +64,60 @@ const workerConfig = once(() =>
   open({
     run_id: optionalText().describe("Replaced by the run's id; a ULID here becomes the run's id."),
     worker_id: idForFiles().nullish().describe("Used when worker.worker_id is empty."),
-    agent_id: optionalText(),
-    schema_id: optionalText().describe("Name of the telemetry schema that the worker follows."),
+    agent_id: optionalText().describe("Used when worker.agent_id is empty."),
+    schema_id: optionalText().describe("As telemetry.schema_id, if that is not given."),
     schema_definition: anyObject().nullish().describe(
-      "JSON Schema that telemetry records are checked against.",
+      "As telemetry.schema, if that is not given.",
     ),
-    extras: open({}).nullish(),
+    extras: open({}).nullish().describe(
+      'mode "policy_eval" makes it an evaluation; tensorboard_dir, track_wandb as in the original.',
+    ),
     total_timesteps: z.unknown().optional().describe(
-      "Length of the training, for the progress bar.",
+      "Length of the training, for the progress bar, if schedule.max_steps is not given.",
     ),
-  }).describe("Written to the worker's config file; only run_id and worker_id are changed.")
+  }).describe("Written to the worker's config file, with run_id and worker_id in it.")
 );
 
 const worker = once(() =>
   open({
     module: optionalText().describe("Python module, run as `python -m MODULE`."),
     script: argument().nullish().describe("Program to run if there is no module."),
-    arguments: list(argument(), "strings").nullish().describe("Arguments of the module or script."),
+    arguments: list(argument(), "strings").nullish().describe(
+      "Arguments of the module or script, or of the entry point after its own.",
+    ),
     config: workerConfig().nullish(),
     use_grpc: flag().nullish().describe(
-      "Whether --grpc and --grpc-target are passed to the worker; default true.",
+      "Whether --grpc --grpc-target ADDRESS is added to the command; default true.",
     ),
-    grpc_target: optionalText().describe("Default: the daemon's own address."),
+    grpc_target: optionalText().describe(
+      "Address in it; 127.0.0.1:50055 also means the daemon's own. Default: the daemon's own.",
+    ),
     worker_id: idForFiles().nullish().describe(
       "Name of the worker: log files, WORKER_ID, --worker-id.",
     ),
-    agent_id: optionalText().describe("Agent that records without an agent_id belong to."),
-    python: argument().nullish().describe("Interpreter for the module."),
+    agent_id: optionalText().describe(
+      "Agent of records that name none; default: agent_ and 8 characters of the run id.",
+    ),
+    python: argument().nullish().describe(
+      "Interpreter for the module (docs/reference/configuration.md#the-workers-command).",
+    ),
     supports_pause: flag().nullish().describe(
-      "Whether the worker accepts pause and resume on its standard input.",
+      'Whether the worker accepts {"control":"pause"} on its standard input, or control by gRPC; others are stopped as a process group. Default false.',
     ),
     cwd: absolutePath().nullish().describe(
-      "Working directory of the worker; default: the daemon's.",
+      "Working directory of the worker; default: the daemon's, else the run's directory.",
     ),
     user: either("a user's name, or a number above 0", [
       matching(/^[A-Za-z_][\w.-]*$/, "a user's name"),
       integer(1, 4_294_967_294),
-    ]).nullish().describe("User of the worker, if the daemon runs as root; default: the daemon's."),
+    ]).nullish().describe(
+      "User of the worker, if root runs the daemon; default: the daemon's, or its --worker-user.",
+    ),
     external: flag().nullish().describe(
-      "Whether another system, such as a container platform, starts the run's proxy; the daemon waits for it to register.",
+      "Whether another system, such as a container platform, starts the run's proxy (docs/how-to/containers.md); default false.",
     ),
     upload_files: flag().nullish().describe(
-      "Whether the proxy of an external run uploads logs and files of its run's directory to the daemon.",
+      "Whether the proxy of an external run uploads logs and files of the run; default false.",
     ),
   })
 );
@@ -119,7 +131,7 @@ const restart = once(() =>
       "Seconds before the second attempt, doubled for each further one up to 10 minutes; default 5.",
     ),
     on: list(oneOf(RESTART_CAUSES), "causes").optional().describe(
-      "Failures that lead to another attempt; default all.",
+      "Failures that lead to another attempt (docs/reference/operations.md#why-a-run-failed); default: all.",
     ),
   })
 );
@@ -133,7 +145,7 @@ const backpressure = once(() =>
       oneOf(BACKPRESSURE_POLICIES),
       closed({
         policy: oneOf(BACKPRESSURE_POLICIES).optional().describe(
-          "Default journal: a slow reader never slows training.",
+          "As backpressure alone; default journal.",
         ),
         min_rate_hz: integer(1, 1_000_000).optional().describe(
           "Floor of `throttle`, in steps per second; default 1.",
@@ -158,14 +170,20 @@ const preflight = once(() =>
       ]),
       "paths",
     ).optional().describe(
-      "Files that must exist, with their checksums; relative ones to the worker's directory.",
+      "Files that must exist and have this SHA-256; relative paths: in the working directory.",
     ),
     modules: list(
       matching(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, "the dotted name of a Python module"),
       "module names",
-    ).optional().describe("Python modules that the run's interpreter must be able to import."),
-    min_free_disk_mb: integer(0).optional().describe("MiB free below the run's directory."),
-    gpu: flag().optional().describe("Whether a GPU must be visible."),
+    ).optional().describe(
+      "Python modules that the run's interpreter must be able to import, all within 120 s.",
+    ),
+    min_free_disk_mb: integer(0).optional().describe(
+      "MiB that must be free on the run directory's file system.",
+    ),
+    gpu: flag().optional().describe(
+      "Whether the run must have a GPU slot; on a node of Slurm, its job a GPU.",
+    ),
   })
 );
 
@@ -175,15 +193,17 @@ const telemetry = once(() =>
       "Whether a record that violates the schema faults the run; default false.",
     ),
     schema: anyObject().optional().describe(
-      "JSON Schema of step records; takes precedence over worker.config.schema_definition.",
+      "JSON Schema of step records (docs/reference/telemetry.md#telemetry-schemas); default: worker.config.schema_definition.",
     ),
-    schema_id: filledText(200).optional(),
-    schema_version: integer(1).optional(),
+    schema_id: filledText(200).optional().describe(
+      "A schema by its name; default: worker.config.schema_id.",
+    ),
+    schema_version: integer(1).optional().describe("Its version."),
     text: either(
       `true, false, or a list of ${TEXT_DIALECTS.map((d) => `"${d}"`).join(", ")}`,
       [flag(), list(oneOf(TEXT_DIALECTS), "dialects")],
     ).optional().describe(
-      "Which printed text becomes metrics and episodes; default true: every dialect.",
+      "Which printed text becomes metrics and episodes (docs/reference/telemetry.md#what-programs-print-for-people); default: true, every dialect.",
     ),
   })
 );
@@ -192,8 +212,12 @@ const sandbox = once(() =>
   either('"none", "bubblewrap", or an object with kind, network, writable', [
     oneOf(SANDBOXES),
     closed({
-      kind: oneOf(SANDBOXES),
-      network: flag().optional().describe("Whether the worker may use the network; default false."),
+      kind: oneOf(SANDBOXES).describe(
+        "bubblewrap: the host is read-only, mosaic's state and sockets are hidden, /tmp is private, only the run's directory is writable, without logs/ and media/.",
+      ),
+      network: flag().optional().describe(
+        "Whether the worker has the host's network; default false.",
+      ),
       writable: list(absolutePath(), "absolute paths").optional().describe(
         "Writable in addition to the run's directory.",
       ),
@@ -207,8 +231,12 @@ const webhook = once(() =>
     matching(WEBHOOK_URL, "an http or https URL"),
     closed({
       url: matching(WEBHOOK_URL, "an http or https URL"),
-      events: list(filledText(), "event kinds").optional().describe("Kinds to send; default all."),
-      secret_file: absolutePath().optional().describe("File with the key that signs each request."),
+      events: list(filledText(), "event kinds").optional().describe(
+        "Kinds to send; default: all but metrics.",
+      ),
+      secret_file: absolutePath().optional().describe(
+        "File with the key that signs each request; default: the daemon's.",
+      ),
     }),
   ])
 );
@@ -223,27 +251,31 @@ const engineWord = () =>
 /** What Slurm is asked for; docs/how-to/slurm.md. */
 export const slurmFields = once(() =>
   closed({
-    partition: engineWord().optional(),
-    account: engineWord().optional(),
-    qos: engineWord().optional(),
+    partition: engineWord().optional().describe("As of sbatch."),
+    account: engineWord().optional().describe("As of sbatch."),
+    qos: engineWord().optional().describe("As of sbatch."),
     time: either("minutes, or a time as sbatch takes it, such as 1-12:00:00", [
       integer(1),
       matching(/^(\d+-)?\d+(:\d+){0,2}$/, "a time as sbatch takes it, such as 1-12:00:00"),
-    ]).optional().describe("Longest time of an attempt; default: the partition's."),
+    ]).optional().describe(
+      "Longest time of an attempt; a number is minutes. Default: the partition's.",
+    ),
     constraint: engineWord().optional().describe("Features of the nodes."),
-    gres: engineWord().optional().describe("Default: gpu:N if resources.gpus.requested is N."),
+    gres: engineWord().optional().describe(
+      "Generic resources; default: gpu:N for resources.gpus.requested.",
+    ),
     extra: list(
       matching(/^--[a-z][a-z-]*(=[^\u0000-\u001f]*)?$/, "an option of sbatch as --name=value"),
       "options of sbatch",
     ).optional().describe("Further options of sbatch."),
     node_dir: absolutePath().optional().describe(
-      "Directory on the nodes for runs whose nodes share no disk with the daemon; default: they share the state directory.",
+      "Directory on nodes that share no disk with the daemon (docs/how-to/slurm.md#without-a-shared-disk); default: they share the state directory.",
     ),
     linger_seconds: quantity("seconds", { least: 1 }).optional().describe(
       "Seconds for which a job without work waits for a daemon that is away; default 60.",
     ),
     nodes: integer(1).optional().describe(
-      "Nodes of the run, with one rank each unless tasks_per_node is set; default 1.",
+      "Nodes of the run (docs/how-to/slurm.md#several-nodes); default 1.",
     ),
     tasks_per_node: either('a number of ranks, or "gpu"', [integer(1), oneOf(["gpu"])]).optional()
       .describe(
@@ -253,7 +285,7 @@ export const slurmFields = once(() =>
       'Seconds before the time limit at which the worker receives {"control":"checkpoint"}; needs worker.supports_pause.',
     ),
     lease_seconds: integer(10).optional().describe(
-      "Seconds without contact to the daemon after which the job stops its worker; default: never.",
+      "Seconds without contact to the daemon after which the job stops its worker (docs/how-to/slurm.md#how-a-job-ends); default: never.",
     ),
   })
 );
@@ -308,26 +340,30 @@ const queue = once(() =>
 
 const metadata = once(() =>
   open({
-    run_id: optionalText(),
-    run_name: optionalText(),
+    run_id: optionalText().describe("In the nested shape: the run's id, if it is a ULID."),
+    run_name: optionalText().describe("In the nested shape: the run's name."),
     worker: worker().nullish(),
     priority: integer(-1_000_000, 1_000_000).optional().describe(
-      "Higher starts earlier; default 0.",
+      "Higher starts earlier, equal ones in order of submission; default 0.",
     ),
     submitted_by: optionalText().describe(
       "Who submitted the run: a token's name, or uid:N. The daemon sets it.",
     ),
     queue: queue().optional().describe("What the run waits for; docs/how-to/queue.md."),
-    tags: list(filledText(100), "strings").optional(),
+    tags: list(filledText(100), "strings").optional().describe("For mosaic list --tag."),
     restart: restart().optional(),
-    backpressure: backpressure().optional(),
-    preflight: preflight().optional(),
+    backpressure: backpressure().optional().describe(
+      "What readers without credits do to training: nothing (journal), slow it down (throttle), hold it (pause); default journal.",
+    ),
+    preflight: preflight().optional().describe(
+      "Checked on the attempt's host before it starts (docs/reference/configuration.md#preflight).",
+    ),
     telemetry: telemetry().optional(),
     alerts: alerts().optional().describe(
-      "Rules about the run's records; docs/reference/operations.md#alerts.",
+      "Rules about the run's records (docs/reference/operations.md#alerts).",
     ),
     resume_from: absolutePath().optional().describe(
-      "A checkpoint of another run, a file or directory: its copy in the run's directory is the first MOSAIC_RESUME_FROM.",
+      "A checkpoint of another run, a file or directory: it is copied into the run's directory, with the run's rights, and the copy is the first MOSAIC_RESUME_FROM.",
     ),
     objective: text().refine((value) => objectiveOf(value) !== undefined, {
       error: `must be ${OBJECTIVE_FORM}`,
@@ -341,7 +377,7 @@ const metadata = once(() =>
       list(filledText(4096), "patterns"),
     ]).optional()
       .describe(
-        "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",
+        "Whether files of trackers are read (docs/reference/formats.md#while-a-run-runs); patterns (*, ?, **; relative to the working directory) add files. Default true.",
       ),
     code: oneOf(["on", "off"]).optional().describe(
       "off: commit, changes, packages and interpreter of the run are not recorded; default on (docs/how-to/reproduction.md).",
@@ -351,10 +387,12 @@ const metadata = once(() =>
         "Artifacts that the run reads: RUN:PATH, or NAME:ALIAS (docs/how-to/reproduction.md).",
       ),
     heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe(
-      "Default 300.",
+      "Time without a heartbeat or telemetry before the run is faulted; default: the daemon's, 300.",
     ),
-    handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
-    sandbox: sandbox().optional(),
+    handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe(
+      "Time for the proxy's registration; default: the daemon's, 60.",
+    ),
+    sandbox: sandbox().optional().describe("Default none."),
     launcher: oneOf(LAUNCHERS).optional().describe(
       "What starts the run: the daemon on its host (local), or Slurm; default local.",
     ),
@@ -363,15 +401,17 @@ const metadata = once(() =>
     ),
     umask: matching(/^0?[0-7]{3}$/, 'three octal digits in quotes, such as "022"').optional()
       .describe('Mode bits that files of the worker do not get; default "077", its user\'s alone.'),
-    webhook: webhook().optional(),
+    webhook: webhook().optional().describe(
+      "Receiver of the run's events (docs/reference/observability.md#webhooks).",
+    ),
     artifacts: open({
       tensorboard: open({}).nullish(),
       wandb: open({}).nullish(),
       drop_checkpoints_at_end: flag().optional().describe(
-        "true: checkpoints/ is removed when the run has ended well or was cancelled; default false.",
+        "true: checkpoints/ is removed when the run is TERMINATED or CANCELLED; default false.",
       ),
       keep_journal: flag().optional().describe(
-        "true: the worker's standard output stays one plain file; default false, then what is stored of it is compressed.",
+        "true: the worker's standard output stays one plain file instead of being compressed; default false.",
       ),
     }).nullish(),
   }).meta({ id: "metadata" })
@@ -380,16 +420,16 @@ const metadata = once(() =>
 const PART = "must be a part of a card, a number above 0 and below 1; for whole cards leave it out";
 const gpus = once(() =>
   closed({
-    requested: integer(0, 8).describe("GPU slots wanted."),
+    requested: integer(0, 8).describe("GPU slots requested; in the nested shape, default 0."),
     mandatory: flag().optional().describe(
-      "Whether the run waits until it can have all of them; default false.",
+      "true: wait until all are free (RESOURCE_EXHAUSTED if the host has fewer); false: start with the free ones, possibly none. Default false.",
     ),
     share: z.number({ error: PART }).gt(0, { error: PART }).lt(1, { error: PART }).optional()
       .describe(
-        "The part of each card that the run declares, such as 0.25: others may have the rest. Default: whole cards.",
+        "A part of each card (docs/how-to/gpus.md#sharing-a-card); default: whole cards.",
       ),
     memory_mb: integer(64).optional().describe(
-      "MiB of each card that the run declares, instead of share. Default: whole cards.",
+      "The same in MiB, instead of share; default: whole cards.",
     ),
   }).superRefine(({ requested, share, memory_mb }, context) => {
     const both = share !== undefined && memory_mb !== undefined;
@@ -407,33 +447,37 @@ const gpus = once(() =>
 );
 const resources = once(() => ({
   cpus: integer(1).optional().describe(
-    "CPU cores; a limit if the host has cgroups, else advice. Default: none.",
+    "CPUs; enforced only with --cgroup-parent (docs/reference/operations.md#limits-of-cpu-and-memory); default: no limit.",
   ),
   memory_mb: integer(256).optional().describe(
-    "MiB of memory; a limit if the host has cgroups, else advice. Default: none.",
+    "MiB of memory; enforced as cpus is. Default: no limit.",
   ),
   gpus: gpus(),
 }));
 const artifacts = once(() =>
   closed({
-    output_prefix: filledText().nullish(),
-    persist_logs: flag().optional().describe("Whether logs are kept; default true."),
+    output_prefix: filledText().nullish().describe("Stored for the worker."),
+    persist_logs: flag().optional().describe(
+      "false: logs/ is removed when the run is TERMINATED or CANCELLED; default true.",
+    ),
     keep_checkpoints: flag().optional().describe(
-      "Stored for the worker; mosaic removes checkpoints only for metadata.artifacts.drop_checkpoints_at_end.",
+      "Stored for the worker; mosaic uses metadata.artifacts.drop_checkpoints_at_end. Default true.",
     ),
     keep_videos: integer(1, 1000).optional().describe(
-      "How many videos of the best, of the worst and of the last episodes are kept in videos/; default: all.",
+      "Videos that are kept of the best, the worst and the last episodes (docs/reference/operations.md#retention); default: all.",
     ),
   }).meta({ id: "artifacts" })
 );
 const schedule = once(() =>
   closed({
     max_duration_seconds: integer(1).optional().describe(
-      "Wall-clock seconds of an attempt, pauses excluded.",
+      "An attempt that runs longer, pauses excluded, is faulted: max_duration.",
     ),
-    max_steps: integer(1).optional().describe("Steps after which the run is stopped."),
+    max_steps: integer(1).optional().describe(
+      "A run with more steps (recorded, or the highest step of a metric) is faulted: max_steps. Also the length of its progress bar.",
+    ),
     stall_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe(
-      "Seconds without any output after which the run is faulted.",
+      "A worker that prints nothing for this time is faulted: stall_timeout.",
     ),
   }).meta({ id: "schedule" })
 );
@@ -445,11 +489,11 @@ const schemaVersion = once(() =>
       z.int().min(1),
       z.string().regex(/^[0-9]+(\.[0-9]+)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}$/),
     ],
-  ).optional()
+  ).optional().describe("Not part of the digest; default 1.")
 );
 
 const flatFields = once(() => ({
-  run_name: filledText(LONGEST_RUN_NAME),
+  run_name: filledText(LONGEST_RUN_NAME).describe("Name for people; need not be unique."),
   entry_point: argument().min(1, { error: 'must be a non-empty string, not ""' }).refine(
     (value) => !value.startsWith("mosaic:") || BUILT_IN_WORKERS.some((name) => name === value),
     {
@@ -461,7 +505,9 @@ const flatFields = once(() => ({
       "built in.",
   ),
   arguments: list(argument(), "strings").optional().describe("Arguments of the entry point."),
-  environment: environment().describe("Variables added to the worker's environment."),
+  environment: environment().describe(
+    "Variables added to the worker's environment; a command line shows only those that a shell cannot export (a.b), for a millisecond.",
+  ),
   resources: closed(resources()),
   artifacts: artifacts(),
 }));

@@ -6,6 +6,7 @@ import { pageLogin } from "../ui/page_login.ts";
 import { TokenFile } from "../wire/tokens.ts";
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
+import { ownersOf } from "../dispatch/own/owner_checks.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { tlsSocket } from "../os/files/socket_path.ts";
@@ -97,10 +98,7 @@ async function start(
   const audit = new Audit(new LogFile(options.auditFile, { maxBytes: 4 << 20, kept: 3 }).write);
   const known = options.auth === "user" ? knownPeers() : undefined;
   const maxConnections = connectionsWithin(bounds.maxConnections, descriptorLimit());
-  const keeper = tokens && gatekeeper(core.runs, tokens, {
-    ofRun: (ref) => core.runs.resolve(ref).owner,
-    ofSweep: (ref) => core.ownerOfSweep(ref),
-  });
+  const keeper = tokens && gatekeeper(core.runs, tokens, ownersOf(core));
   const services = servicesOf(core, {
     log,
     bounds: { ...bounds, maxConnections },

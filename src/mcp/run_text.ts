@@ -4,7 +4,7 @@ import { count, number } from "../base/text/format.ts";
 import { stepsReached } from "../records/progress_series.ts";
 import { valueText } from "../runs/parameter_text.ts";
 
-/** `succeeded`, `failed`, `canceled`, or the state of a run that has not ended. */
+/** `succeeded`, `failed`, `canceled`, `pruned`, or the state of a run that has not ended. */
 export function outcomeOrState(run: Run): string {
   return run.outcome === "" ? run.state : run.outcome;
 }

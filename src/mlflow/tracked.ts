@@ -24,7 +24,9 @@ export interface MlflowRun {
   deleted: boolean;
   /** Attempt of mosaic's run in which it was created. */
   attempt: number;
-  /** Prefix of its metrics' names; "" for the first of an attempt. */
+  /** The run within mosaic's run that has its records; absent: they are that run's own. */
+  within?: string;
+  /** Prefix of its metrics' names, if it has no run within and is not the first of an attempt. */
   prefix: string;
   params: Record<string, string>;
   tags: Record<string, string>;
@@ -75,12 +77,15 @@ export function addExperiment(
 
 /**
  * Adds an MLflow run. A client repeats a request that got no answer: then the existing run is
- * returned. @param usual its name if the client gives none
+ * returned.
+ * @param usual its name if the client gives none
+ * @param within makes a run within mosaic's run, once for each key; undefined: it has too many
  */
 export function addRun(
   tracked: Tracked,
   wanted: Pick<MlflowRun, "experiment" | "user" | "start" | "attempt" | "tags"> & { name: string },
   usual: string,
+  within: (key: string, name: string) => string | undefined,
 ): MlflowRun {
   const of = tracked.runs.filter((run) => run.attempt === wanted.attempt);
   const repeated = of.find((run) =>
@@ -90,13 +95,15 @@ export function addRun(
   );
   if (repeated !== undefined) return repeated;
   const name = wanted.name || (of.length === 0 ? usual : `${usual}-${of.length + 1}`);
+  const child = of.length === 0 ? undefined : within(`mlflow ${tracked.runs.length}`, name);
   const taken = prefixesOf(of);
-  let prefix = of.length === 0 ? "" : `${name}/`;
+  let prefix = of.length === 0 || child !== undefined ? "" : `${name}/`;
   for (let i = 2; prefix !== "" && taken.has(prefix); i++) prefix = `${name}-${i}/`;
   const id = crypto.randomUUID().replaceAll("-", "");
   const run: MlflowRun = {
     ...wanted,
     ...{ id, name, prefix, status: "RUNNING", end: null, deleted: false, params: {} },
+    ...(child === undefined ? {} : { within: child }),
     tags: { ...wanted.tags, "mlflow.runName": name },
   };
   tracked.runs.push(run);
@@ -109,8 +116,9 @@ export function seriesName(run: MlflowRun, key: string): string {
   return isMetricName(name) ? name : `mlflow/${name}`;
 }
 
+/** Of the runs whose series are mosaic's run's own. */
 export function prefixesOf(runs: readonly MlflowRun[]): ReadonlySet<string> {
-  return new Set(runs.map(({ prefix }) => prefix));
+  return new Set(runs.flatMap(({ prefix, within }) => within === undefined ? [prefix] : []));
 }
 
 /**

@@ -45,6 +45,9 @@ const RESULTS = 25_000;
 /** Bound on the stored state of a run's clients. */
 const MAX_STATE_BYTES = 8 << 20;
 
+/** A client may begin a run anew, and log on; mosaic's has ended then. */
+const ENDS: ReadonlySet<string> = new Set(["FINISHED", "FAILED", "KILLED"]);
+
 type Json = Record<string, unknown>;
 /** The newest point of each metric of an MLflow run. */
 type Latest = (run: MlflowRun) => Json[];
@@ -65,7 +68,8 @@ const missing = (message: string) => new MlflowError(404, "RESOURCE_DOES_NOT_EXI
 interface Open {
   readonly row: RunRow;
   readonly tracked: Tracked;
-  readonly recent: RecentPoints;
+  /** By the run that has the points. */
+  readonly recent: Map<string, RecentPoints>;
   readonly directory: string;
 }
 
@@ -132,7 +136,7 @@ export class MlflowApi {
       open = {
         directory,
         tracked: trackedOf(readRecord(fileOf(directory))),
-        recent: this.#recentOf(runId),
+        recent: new Map(),
       };
       this.#open.set(runId, open);
       for (const key of this.#open.keys()) {
@@ -164,16 +168,20 @@ export class MlflowApi {
    * repeats its request.
    */
   record(
-    { row, recent }: Open,
+    { row, recent: all }: Open,
+    { within }: MlflowRun,
     points: readonly MetricPoint[],
     events: readonly WorkerEventRecord[] = [],
   ): void {
     if (isEnded(row.state)) {
       throw new MlflowError(400, "INVALID_STATE", `run ${row.runId} is ${row.state}`);
     }
+    const of = within ?? row.runId;
+    let recent = all.get(of);
+    if (recent === undefined) all.set(of, recent = this.#recentOf(of));
     const fresh = recent.fresh(points);
     if (fresh.length + events.length === 0) return;
-    this.#core.record(row.runId, [...events, ...eventsOf(recent.placed(fresh))]);
+    this.#core.record(row.runId, [...events, ...eventsOf(recent.placed(fresh))], within);
     recent.stored(fresh);
   }
 
@@ -196,23 +204,38 @@ export class MlflowApi {
     }
   }
 
+  /** The run within mosaic's run for a further run of the client. */
+  within({ row }: Open, key: string, name: string): string | undefined {
+    return this.#core.childRun(row.runId, `${row.attempt} ${key}`, name);
+  }
+
+  /** The client says how one of its runs has ended; mosaic's own run ends by its process. */
+  ended({ within, status }: MlflowRun): void {
+    if (within === undefined || !ENDS.has(status)) return;
+    this.#core.endChild(within, status);
+  }
+
   /**
    * The newest point of each metric of an MLflow run. Each series is looked up once, for the first
    * run that is asked for.
    */
-  latest(open: Open): Latest {
-    let byPrefix: Map<string, Json[]> | undefined;
-    return ({ prefix }) => (byPrefix ??= this.#latestPoints(open)).get(prefix) ?? [];
+  latest({ row, tracked }: Open): Latest {
+    let own: Map<string, Json[]> | undefined;
+    return ({ prefix, within }) => {
+      const points = within === undefined
+        ? own ??= this.#latestPoints(row.runId, prefixesOf(tracked.runs))
+        : this.#latestPoints(within, new Set([""]));
+      return points.get(prefix) ?? [];
+    };
   }
 
-  #latestPoints({ row, tracked }: Open): Map<string, Json[]> {
+  #latestPoints(runId: string, prefixes: ReadonlySet<string>): Map<string, Json[]> {
     const { records } = this.#core;
     const byPrefix = new Map<string, Json[]>();
-    const prefixes = prefixesOf(tracked.runs);
-    for (const { name, points } of records.listSeries(row.runId)) {
+    for (const { name, points } of records.listSeries(runId)) {
       const { prefix, key } = metricKey(prefixes, name) ?? {};
       if (prefix === undefined) continue;
-      const [at] = records.series(row.runId, name, points, points, 1);
+      const [at] = records.series(runId, name, points, points, 1);
       if (at === undefined) continue;
       let metrics = byPrefix.get(prefix);
       if (metrics === undefined) byPrefix.set(prefix, metrics = []);
@@ -221,18 +244,21 @@ export class MlflowApi {
     return byPrefix;
   }
 
-  /** Points of one series after row `since` of the run's metrics. */
+  /** Points of one metric after row `since` of the metrics of the run that has them. */
   history(
     { row }: Open,
-    series: string,
+    of: MlflowRun,
+    key: string,
     since: number,
     limit: number,
   ): { points: Json[]; next: number | undefined } {
     const points: Json[] = [];
+    const series = seriesName(of, key);
+    const runId = of.within ?? row.runId;
     let seq = since;
-    const end = this.#core.records.head(row.runId, "metrics");
+    const end = this.#core.records.head(runId, "metrics");
     while (seq < end && seq - since < HISTORY_ROWS && points.length < limit) {
-      const page = this.#core.records.read(row.runId, "metrics", seq, 4096);
+      const page = this.#core.records.read(runId, "metrics", seq, 4096);
       if (page.length === 0) break;
       for (const point of page) {
         seq = point.seq;
@@ -288,14 +314,19 @@ const METHODS: Readonly<Record<string, Method>> = {
   "runs/create": (api, { run, fields }) => {
     const { row, tracked } = run;
     const tags = byKey(pairs(fields, "tags"));
-    const made = addRun(tracked, {
-      name: string(fields, "run_name") || tags["mlflow.runName"] || "",
-      experiment: experimentOf(run, { experiment_id: "0", ...fields }).id,
-      user: string(fields, "user_id"),
-      start: whole(fields, "start_time", Date.now()),
-      attempt: row.attempt,
-      tags,
-    }, row.name);
+    const made = addRun(
+      tracked,
+      {
+        name: string(fields, "run_name") || tags["mlflow.runName"] || "",
+        experiment: experimentOf(run, { experiment_id: "0", ...fields }).id,
+        user: string(fields, "user_id"),
+        start: whole(fields, "start_time", Date.now()),
+        attempt: row.attempt,
+        tags,
+      },
+      row.name,
+      (key, name) => api.within(run, key, name),
+    );
     api.save(run);
     return { run: runJson(api.latest(run), run, made) };
   },
@@ -332,13 +363,15 @@ const METHODS: Readonly<Record<string, Method>> = {
     if (fields.end_time !== undefined) changed.end = whole(fields, "end_time", 0);
     const name = string(fields, "run_name");
     if (name !== "") [changed.name, changed.tags["mlflow.runName"]] = [name, name];
+    api.ended(changed);
     api.save(run);
     return { run_info: infoJson(run, changed) };
   },
   "runs/delete": (api, { run, fields }) => setDeleted(api, run, fields, true),
   "runs/restore": (api, { run, fields }) => setDeleted(api, run, fields, false),
   "runs/log-metric": (api, { run, fields }) => {
-    api.record(run, [pointOf(mlflowRun(run, fields), fields)]);
+    const of = mlflowRun(run, fields);
+    api.record(run, of, [pointOf(of, fields)]);
     return {};
   },
   "runs/log-parameter": (api, { run, fields }) => {
@@ -420,8 +453,8 @@ const METHODS: Readonly<Record<string, Method>> = {
   "metrics/get-history": (api, { run, fields }) => {
     const key = text(fields, "metric_key");
     const limit = Math.min(RESULTS, whole(fields, "max_results", RESULTS));
-    const series = seriesName(mlflowRun(run, fields), key);
-    const { points, next } = api.history(run, series, whole(fields, "page_token", 0), limit);
+    const of = mlflowRun(run, fields);
+    const { points, next } = api.history(run, of, key, whole(fields, "page_token", 0), limit);
     return {
       metrics: points.map((point) => ({ key, ...point })),
       ...(next === undefined ? {} : { next_page_token: String(next) }),
@@ -549,7 +582,7 @@ function setParameters(
   // Checked before anything of it is stored.
   if (isNew) requireStateSize(JSON.stringify(run.tracked).length + JSON.stringify(params).length);
   const data = JSON.stringify({ source: "mlflow", values: withoutSecrets("", values) });
-  api.record(run, points, isNew ? [{ kind: "parameters", dataJson: data, tsNs: "" }] : []);
+  api.record(run, of, points, isNew ? [{ kind: "parameters", dataJson: data, tsNs: "" }] : []);
   if (!isNew) return;
   Object.assign(of.params, byKey(params));
   api.save(run);

@@ -22,6 +22,7 @@ import { addedEnvironment } from "./start/stand_alone_environment.ts";
 import { PROXY_EXIT } from "./state/exit_codes.ts";
 import { GRACE_S } from "../base/agreed.ts";
 import { GrowthTimes } from "../journal/growth_times.ts";
+import { LogTimes } from "../journal/log_times.ts";
 import { GrowthWatch } from "../journal/growth.ts";
 import { Journal } from "../journal/journal.ts";
 import { JournalFile } from "../journal/journal_file.ts";
@@ -109,9 +110,11 @@ async function serve(
   // miss a request to stop.
   using _signals = listenToSignals(queue, start.placed !== undefined);
   const times = new GrowthTimes();
+  const order = new LogTimes(files, attempt, log);
   const noteGrowth = () => {
     const now = Date.now();
     if (times.isDue(now)) times.add(journal.size(), now);
+    order.look(now);
   };
   const growth = new GrowthWatch(files.logs, () => {
     noteGrowth();
@@ -201,6 +204,7 @@ async function serve(
   try {
     const { code, result } = await new ProxyLoop(settings, queue, edges).run();
     await Promise.all(mirrors.map((one) => one.finish()));
+    order.look(Date.now(), true);
     if (fate === "packed" && result.type !== "given_up" && !ownDisk) {
       await packer?.finish();
       await packEndedLog(files.stderr(attempt), log);

@@ -79,6 +79,8 @@ export const FILE_KINDS: readonly FileKind[] = [
     format: "wandb",
     tracker: true,
     label: { text: "wandb" },
+    // A resumed run goes on in a second file.
+    writer: () => "wandb",
     alone: true,
   },
   {

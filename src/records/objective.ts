@@ -38,6 +38,34 @@ export function objectiveOf(text: string): Objective | undefined {
   return at === 0 || value === undefined ? undefined : { name: text.slice(0, at), value };
 }
 
+/** The daemon's choices for runs that choose none: for all, or for those with a tag. */
+export class Objectives {
+  readonly #forAll: string | undefined;
+  readonly #byTag = new Map<string, string>();
+
+  /** @param texts `METRIC`, or `TAG=METRIC`; the last of a kind counts */
+  constructor(texts: readonly string[] = []) {
+    for (const text of texts) {
+      const { tag, metric } = taggedObjective(text);
+      if (tag === undefined) this.#forAll = metric;
+      else this.#byTag.set(tag, metric);
+    }
+  }
+
+  /** @param own what the run chooses */
+  of(own: string | undefined, tags: readonly string[]): string | undefined {
+    const tag = tags.find((one) => this.#byTag.has(one));
+    return own ?? (tag === undefined ? this.#forAll : this.#byTag.get(tag));
+  }
+}
+
+export function taggedObjective(text: string): { tag: string | undefined; metric: string } {
+  const at = text.indexOf("=");
+  return at <= 0
+    ? { tag: undefined, metric: text }
+    : { tag: text.slice(0, at), metric: text.slice(at + 1) };
+}
+
 /**
  * `metadata.objective` of a stored config; undefined if it has none. Reads nothing of configs
  * without the word.

@@ -1,5 +1,5 @@
 /**
- * The JSON for programs and the page: what the verbs print (docs/reference/cli.md) and what the
+ * The JSON for programs and the page: what the verbs print (docs/reference/json.md) and what the
  * page's API answers (docs/reference/page.md). The program takes only types from here: only tests
  * load this module. tests/cli/contract_test.ts compares it with the tables of the docs and the real
  * output, tests/ui/contract_test.ts with the answers of the API; a field too many fails as well as
@@ -137,8 +137,14 @@ const gpuTime = {
   idle_share: maybe(z.number()),
 };
 
-/** GPU time by who submitted the runs. */
-export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpuTime });
+/** GPU time by who submitted the runs, and the disk space of those that are there now. */
+export const UserGpuUse = z.strictObject({
+  user: text(),
+  runs: integer(),
+  ...gpuTime,
+  disk_bytes: integer(),
+  disk_limit_bytes: maybe(integer()),
+});
 
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
 

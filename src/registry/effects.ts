@@ -31,7 +31,7 @@ const NO_PROCESSES: Partial<RunRow> = {
  */
 export function effectsOf(event: LifecycleEvent, to: RunState, now: number): Partial<RunRow> {
   const reason = "reason" in event ? event.reason : null;
-  if (isEnded(to)) return { finishedAt: now, outcome: outcomeOf(to) ?? null, reason };
+  if (isEnded(to)) return { finishedAt: now, outcome: outcomeOf(to, reason) ?? null, reason };
   switch (event.type) {
     case "spawned":
       return { startedAt: now, notBefore: null, lastHeartbeatAt: null, reason };

@@ -11,14 +11,17 @@ const NAMES_SEARCHED = 2000;
  * The run with this name, or with an id that has this prefix (at least two characters, in any
  * case).
  * @param inTrash of the runs in the trash, instead of those that are not there
+ * @param owner only among the runs of this owner
  * @throws `not_found` with similar names; `invalid_argument` with up to five matches if there are
  * several.
  */
-export function resolveRunId(sql: Sql, ref: string, inTrash = false): string {
-  const kept = `deleted_at IS ${inTrash ? "NOT NULL" : "NULL"}`;
+export function resolveRunId(sql: Sql, ref: string, inTrash = false, owner?: string): string {
+  const kept = `deleted_at IS ${inTrash ? "NOT NULL" : "NULL"} AND (? IS NULL OR owner = ?)`;
+  const whose = [owner ?? null, owner ?? null];
   const matches = sql.all(
     `SELECT run_id, name FROM runs WHERE name = ? AND ${kept} ${NEWEST_FIRST} LIMIT 6`,
     ref,
+    ...whose,
   );
   if (ref.length >= 2) {
     // Run ids are ULIDs: upper-case ASCII, so "~" sorts after all ids with the prefix.
@@ -27,6 +30,7 @@ export function resolveRunId(sql: Sql, ref: string, inTrash = false): string {
       `SELECT run_id, name FROM runs WHERE run_id >= ? AND run_id < ? AND ${kept} ORDER BY run_id DESC LIMIT 6`,
       prefix,
       `${prefix}~`,
+      ...whose,
     );
     matches.push(...byId.filter((row) => !matches.some((other) => other.run_id === row.run_id)));
   }
@@ -41,6 +45,7 @@ export function resolveRunId(sql: Sql, ref: string, inTrash = false): string {
   }
   const names = sql.all(
     `SELECT DISTINCT name FROM (SELECT name FROM runs WHERE ${kept} ${NEWEST_FIRST} LIMIT ?)`,
+    ...whose,
     NAMES_SEARCHED,
   );
   const near = nearNames(ref, names.map((row) => row.name as string));
@@ -53,16 +58,16 @@ export function resolveRunId(sql: Sql, ref: string, inTrash = false): string {
     {
       ...(inTrash
         ? { hint: "mosaic list --trash shows what is there." }
-        : isInTrash(sql, ref)
+        : isInTrash(sql, ref, owner)
         ? { hint: `A deleted run of that name is in the trash: mosaic restore ${ref}` }
         : {}),
     },
   );
 }
 
-function isInTrash(sql: Sql, ref: string): boolean {
+function isInTrash(sql: Sql, ref: string, owner: string | undefined): boolean {
   try {
-    return resolveRunId(sql, ref, true) !== "";
+    return resolveRunId(sql, ref, true, owner) !== "";
   } catch (error) {
     if (error instanceof MosaicError) return error.code === "invalid_argument";
     throw error;

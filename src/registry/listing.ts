@@ -65,7 +65,7 @@ export function conditionsOf(
 }
 
 export function eventConditions(
-  { runId, kinds }: EventFilter,
+  { runId, kinds, owner }: EventFilter,
 ): { conditions: string[]; values: string[] } {
   // Of a run in the trash, only that it went there.
   const conditions = [
@@ -75,6 +75,10 @@ export function eventConditions(
   if (runId !== undefined) {
     conditions.push("run_id = ?");
     values.push(runId);
+  }
+  if (owner !== undefined) {
+    conditions.push("run_id IN (SELECT run_id FROM runs WHERE owner = ?)");
+    values.push(owner);
   }
   if (kinds?.length === 1 && kinds[0] === "alert") {
     // Not as a value: then SQLite would not see that their index suffices.

@@ -25,7 +25,7 @@ import { type CodeRow, codeRows, codeText, type NewCode, storeCode } from "./cod
 import { eventJson } from "./event_data.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
-import { copyRun } from "./moved_run.ts";
+import { childIdsOf, copyRun } from "./moved_run.ts";
 import {
   conditionsOf,
   eventConditions,
@@ -301,10 +301,13 @@ export class Registry implements RunReader {
     ).map(({ parent }) => parent as string);
   }
 
-  /** Copies an ended run from another registry of the same schema. @throws `already_exists` */
+  /**
+   * Copies an ended run, with the runs within it, from another registry of the same schema. @throws
+   * `already_exists`
+   */
   adopt(from: DatabaseSync, runId: string): void {
     this.#write(() => {
-      this.#requireFree(runId);
+      for (const id of [runId, ...childIdsOf(from, runId)]) this.#requireFree(id);
       copyRun(from, runId, (sql, ...values) => this.#sql.run(sql, ...values));
       this.#transitionHead = this.#lastSeq("transitions");
       this.#eventHead = this.#lastSeq("events");
@@ -348,31 +351,37 @@ export class Registry implements RunReader {
    * By id, unique id prefix, unique name, or "@last". @throws `not_found` (with similar names),
    * `invalid_argument` (ambiguous, with the matches).
    */
-  resolve(ref: string): RunRow {
+  resolve(ref: string, owner?: string): RunRow {
     if (ref === "@last") {
       // In order of insertion: the clock may have been set back.
       const row = this.#sql.get(
-        `${SELECT_RUN} WHERE parent IS NULL AND deleted_at IS NULL ORDER BY rowid DESC LIMIT 1`,
+        `${SELECT_RUN} WHERE parent IS NULL AND deleted_at IS NULL AND (?1 IS NULL OR owner = ?1)
+          ORDER BY rowid DESC LIMIT 1`,
+        owner ?? null,
       );
       if (row === undefined) throw new MosaicError("not_found", "no run has been submitted yet");
       return this.#runFrom(row);
     }
     const exact = this.get(ref) ?? this.get(ref.toUpperCase());
-    return exact ?? this.require(resolveRunId(this.#sql, ref));
+    if (exact !== undefined && (owner === undefined || exact.owner === owner)) return exact;
+    return this.require(resolveRunId(this.#sql, ref, false, owner));
   }
 
   /** As `resolve`, of the runs in the trash; "@last" is the one that went there last. */
-  resolveDeleted(ref: string): RunRow {
+  resolveDeleted(ref: string, owner?: string): RunRow {
     if (ref === "@last") {
       const row = this.#sql.get(
-        `${SELECT_RUN} WHERE deleted_at IS NOT NULL ORDER BY deleted_at DESC, parent IS NOT NULL, rowid DESC LIMIT 1`,
+        `${SELECT_RUN} WHERE deleted_at IS NOT NULL AND (?1 IS NULL OR owner = ?1)
+          ORDER BY deleted_at DESC, parent IS NOT NULL, rowid DESC LIMIT 1`,
+        owner ?? null,
       );
       if (row === undefined) throw new MosaicError("not_found", "the trash is empty");
       return this.#runFrom(row);
     }
     const exact = this.known(ref) ?? this.known(ref.toUpperCase());
-    if (exact !== undefined && exact.deletedAt !== null) return exact;
-    return this.known(resolveRunId(this.#sql, ref, true))!;
+    const isMeant = exact !== undefined && exact.deletedAt !== null &&
+      (owner === undefined || exact.owner === owner);
+    return isMeant ? exact : this.known(resolveRunId(this.#sql, ref, true, owner))!;
   }
 
   /**
@@ -505,9 +514,16 @@ export class Registry implements RunReader {
     );
   }
 
-  countByState(): Record<string, number> {
+  owners(): Map<string, string> {
+    const rows = this.#sql.all("SELECT run_id, owner FROM runs");
+    return new Map(rows.map((row) => [row.run_id as string, row.owner as string]));
+  }
+
+  countByState(owner?: string): Record<string, number> {
     const rows = this.#sql.all(
-      "SELECT state, count(*) AS n FROM runs WHERE parent IS NULL AND deleted_at IS NULL GROUP BY state",
+      `SELECT state, count(*) AS n FROM runs WHERE parent IS NULL AND deleted_at IS NULL
+        AND (?1 IS NULL OR owner = ?1) GROUP BY state`,
+      owner ?? null,
     );
     return Object.fromEntries(rows.map((row) => [row.state as string, row.n as number]));
   }
@@ -787,11 +803,13 @@ export class Registry implements RunReader {
   }
 
   /** Those with a higher seq, ascending. */
-  transitionsSince(seq: number, limit: number): TransitionRow[] {
-    return this.#sql.all("SELECT * FROM transitions WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit)
-      .map(
-        transitionFrom,
-      );
+  transitionsSince(seq: number, limit: number, owner?: string): TransitionRow[] {
+    return this.#sql.all(
+      `SELECT * FROM transitions WHERE seq > ?1 ${
+        owner === undefined ? "" : "AND run_id IN (SELECT run_id FROM runs WHERE owner = ?3)"
+      } ORDER BY seq LIMIT ?2`,
+      ...[seq, limit, ...(owner === undefined ? [] : [owner])],
+    ).map(transitionFrom);
   }
 
   /** The newest seq; 0 when there is none. It never goes back, not even when runs are deleted. */
@@ -899,10 +917,11 @@ export class Registry implements RunReader {
     ) as unknown as (Parameter & { runId: string })[];
   }
 
-  parameterNames(): string[] {
+  parameterNames(owner?: string): string[] {
     return this.#sql.all(
       `SELECT DISTINCT parameters.name AS name FROM parameters JOIN runs USING (run_id)
-        WHERE deleted_at IS NULL ORDER BY 1`,
+        WHERE deleted_at IS NULL AND (?1 IS NULL OR owner = ?1) ORDER BY 1`,
+      owner ?? null,
     ).map((row) => row.name as string);
   }
 
@@ -1066,10 +1085,10 @@ export class Registry implements RunReader {
 
   /** Runs `work` in a transaction; waiters are woken after the commit. */
   #write<T>(work: () => T, always = false): T {
-    if (this.#together) return work();
     const transitionHead = this.#transitionHead;
     const eventHead = this.#eventHead;
     try {
+      if (this.#together) return this.#sql.part(work);
       const result = this.#sql.transaction(work, always);
       if (this.#transitionHead > transitionHead) this.#transitionWaiters.wake(this.#transitionHead);
       if (this.#eventHead > eventHead) this.#eventWaiters.wake(this.#eventHead);

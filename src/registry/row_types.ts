@@ -68,6 +68,8 @@ export interface EventRow {
 
 export interface EventFilter {
   runId?: string;
+  /** Only of runs of this owner. */
+  owner?: string;
   /** Empty or absent: all. */
   kinds?: readonly string[];
 }

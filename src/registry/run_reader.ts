@@ -21,14 +21,15 @@ export interface RunReader {
    * As `resolve`, of the runs in the trash. @throws MosaicError `not_found`, `invalid_argument`
    * (ambiguous)
    */
-  resolveDeleted(ref: string): RunRow;
+  resolveDeleted(ref: string, owner?: string): RunRow;
   /** @throws MosaicError `not_found` */
   require(runId: string): RunRow;
   /**
-   * By id, unique id prefix, unique name, or "@last". @throws MosaicError `not_found`,
+   * By id, unique id prefix, unique name, or "@last". @param owner only among this owner's
+   * @throws MosaicError `not_found`,
    * `invalid_argument` (ambiguous)
    */
-  resolve(ref: string): RunRow;
+  resolve(ref: string, owner?: string): RunRow;
   /**
    * Newest submitted first, or oldest. @throws MosaicError `invalid_argument` for a token that no
    * page returned
@@ -42,7 +43,9 @@ export interface RunReader {
   outlines(filter: RunFilter): RunOutline[];
   /** `metadata.objective` of the runs that have one, by run id. */
   objectives(): Map<string, string>;
-  countByState(): Record<string, number>;
+  /** By run id, also of runs in the trash. */
+  owners(): Map<string, string>;
+  countByState(owner?: string): Record<string, number>;
   /** Of the runs that have, or may have, processes. */
   sessionTokens(): { runId: string; token: string }[];
   /** The ended attempt whose proxy or worker had this token. */
@@ -53,7 +56,7 @@ export interface RunReader {
   /** Parameters of this name, of all runs. */
   parametersNamed(name: string): (Parameter & { runId: string })[];
   /** Names of parameters in all runs. */
-  parameterNames(): string[];
+  parameterNames(owner?: string): string[];
   /** What ran, by attempt; 0 is the submission. */
   code(runId: string): CodeRow[];
   /** zstd; undefined for an unknown hash. */
@@ -63,7 +66,7 @@ export interface RunReader {
   /** Of one run, oldest first. */
   transitions(runId: string): TransitionRow[];
   /** Of all runs, those with a higher seq, ascending. */
-  transitionsSince(seq: number, limit: number): TransitionRow[];
+  transitionsSince(seq: number, limit: number, owner?: string): TransitionRow[];
   /** The newest seq; 0 when there is none. */
   transitionHead(): number;
   /** Resolves when there is a transition after `seq`, or when the signal aborts. */

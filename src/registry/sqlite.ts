@@ -183,6 +183,20 @@ export class Sql {
     );
   }
 
+  /** Within a transaction: what `work` did stays in it, or is undone and this throws. */
+  part<T>(work: () => T): T {
+    this.run("SAVEPOINT part");
+    try {
+      const result = work();
+      this.run("RELEASE part");
+      return result;
+    } catch (error) {
+      // On a full disk SQLite has already rolled back.
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK TO part; RELEASE part");
+      throw error;
+    }
+  }
+
   #once<T>(work: () => T): T {
     this.#requireFile();
     this.#db.exec("BEGIN IMMEDIATE");

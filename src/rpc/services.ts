@@ -1,5 +1,6 @@
 /** The services of all listeners, on one core and with one set of bounds. */
 import type { Core } from "../dispatch/core/core.ts";
+import { ownCore } from "../dispatch/own/own_core.ts";
 import { MosaicError } from "../base/errors.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Logger } from "../base/log.ts";
@@ -12,7 +13,8 @@ import type { CallContext } from "./call/calls.ts";
 import { isOver } from "./records/cursors.ts";
 import { HttpApi } from "./connect/http_api.ts";
 import type { StreamOptions } from "./connect/streams.ts";
-import type { Handlers } from "./call/handlers.ts";
+import { Credits } from "./call/credits.ts";
+import type { AnyHandler, Caller, Handlers } from "./call/handlers.ts";
 import { ingestHandlers } from "./ingest/ingest_service.ts";
 import { mosaicHandlers } from "./mosaic/mosaic_service.ts";
 import { StreamBounds } from "./call/stream_bounds.ts";
@@ -46,6 +48,7 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
   const stopping = new AbortController();
   const ready = options.ready ?? (() => core.records.writable());
   const healthy = () => !stopping.signal.aborted && ready();
+  const credits = new Credits();
   const services: Services = {
     context: {
       log: options.log,
@@ -58,14 +61,38 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
       calls: core.activity.rpcCalls,
     },
     bounds,
-    trainer: trainerHandlers(core, { address: () => services.address, healthy }),
-    mosaic: mosaicHandlers(core, bounds),
+    trainer: byCaller(
+      core,
+      (seen) => trainerHandlers(seen, { address: () => services.address, healthy }, credits),
+    ),
+    mosaic: byCaller(core, (seen) => mosaicHandlers(seen, bounds)),
     ingest: ingestHandlers(core, bounds),
     healthy,
     address: "",
     stop: () => stopping.abort(),
   };
   return services;
+}
+
+/**
+ * The handlers of a service; a token that sees only its own runs has some of its own, made at its
+ * first call, on a core that has no other runs.
+ */
+function byCaller<H extends object>(core: Core, make: (seen: Core) => H): H {
+  const all = make(core);
+  const own = new Map<string, H>();
+  const of = ({ principal }: Caller): H => {
+    if (principal.type !== "role" || !principal.alone) return all;
+    const { name } = principal;
+    if (!own.has(name)) own.set(name, make(ownCore(core, name)));
+    return own.get(name)!;
+  };
+  // The last argument of every handler is its caller.
+  const handlers = Object.keys(all).map((name): [string, AnyHandler] => [
+    name,
+    (...args) => (of(args.at(-1) as Caller) as Record<string, AnyHandler>)[name]!(...args),
+  ]);
+  return Object.fromEntries(handlers) as H;
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
+import { isEnded, PRUNED, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepReport, SweepRow } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
@@ -14,9 +14,6 @@ import { successorOf, withSuccessor } from "./population.ts";
 import { MOST_TRIALS, specText, type SweepSpec } from "./spec.ts";
 import { decide, decideHeld, type Decision, type Report, rungsOf } from "./stopping.ts";
 import { textOf } from "./trial_config.ts";
-
-/** Reason of a run that early stopping has ended: no failure. */
-export const PRUNED = "pruned";
 
 /** A held trial gives way if all others of its sweep have waited this long to start. */
 const GIVES_WAY_MS = 10_000;

@@ -42,15 +42,18 @@ const WATCH_MS = 500;
 const SAFETY_NET_MS = 2000;
 /** After a pass, the driver rests for this many times its duration. */
 const PASS_REST = 9;
+/** After one that made trials and makes more: half of the thread's time is others'. */
+const MAKING_REST = 1;
+/** While trials are made, those that live are counted anew after so long: it takes as long as they
+ * are many. */
+const COUNTED_MS = 2000;
 const MOST_SWEEPS = 10_000;
 /** Characters of the specs that are kept as objects; beyond them they are read again. */
 const KNOWN_TEXT = 64 << 20;
 /** Bytes of the specs of sweeps that have not finished: all of them are known as objects. */
 const UNFINISHED_BYTES = 32 << 20;
-/** Trials made in one pass at most: each costs a commit. */
-const MADE_AT_ONCE = 20;
-/** After so long, a pass makes no further one: a large config costs tenths of a second. */
-const MAKING_MS = 100;
+/** After so long, a pass makes no further trial of a sweep: nobody else has the thread meanwhile. */
+const MAKING_MS = 25;
 /** Characters of the configs of a sweep's live trials: each of them is read again and again. */
 const LIVE_TEXT = 16 << 20;
 
@@ -66,6 +69,8 @@ export interface SweepsHost {
   check(configJson: string, submitter: string): void;
   /** Enters the run of a trial. @throws MosaicError */
   submit(configJson: string, runId: string, submitter: string, trial: TrialOf): void;
+  /** What `work` submits is entered in one transaction, all or nothing; it may be called twice. */
+  together<T>(work: () => T): T;
   cancel(runId: string, reason: string): void;
   /** Whether the run has processes that can be paused. */
   canPause(runId: string): boolean;
@@ -97,6 +102,8 @@ export class Sweeps {
   /** By sweep; each is logged once. */
   readonly #troubles = new Map<string, string>();
   readonly #closed = new AbortController();
+  /** Live trials by sweep, with those made since; those that have ended since still count. */
+  #counted: { at: number; live: Map<string, number> } | undefined;
   #wake = Promise.withResolvers<void>();
   #loop: Promise<void> | undefined;
 
@@ -373,6 +380,7 @@ export class Sweeps {
   }
 
   #continue(): void {
+    this.#counted = undefined;
     this.#wake.resolve();
     this.start();
   }
@@ -385,8 +393,10 @@ export class Sweeps {
       this.#wake = Promise.withResolvers();
       const next = this.#pass();
       if (next === "idle") return;
-      await sleep(Math.min(WATCH_MS, PASS_REST * (performance.now() - began)));
+      const rest = next === "again" ? MAKING_REST : PASS_REST;
+      await sleep(Math.min(WATCH_MS, rest * (performance.now() - began)));
       if (next === "again") continue;
+      this.#counted = undefined;
       const enough = new AbortController();
       const timer = setTimeout(() => enough.abort(), next === "watch" ? WATCH_MS : SAFETY_NET_MS);
       await Promise.race([registry.waitTransitionsBeyond(seq, enough.signal), this.#wake.promise]);
@@ -405,10 +415,15 @@ export class Sweeps {
     try {
       const sweeps = registry.sweeps.unfinished();
       if (sweeps.length === 0) return "idle";
-      const live = Map.groupBy(registry.sweeps.live(), ({ sweepId }) => sweepId);
+      const counted = this.#count();
+      let all: Map<string, Live[]> | undefined;
       for (const row of sweeps) {
+        const liveOf = () => {
+          all ??= Map.groupBy(registry.sweeps.live(), ({ sweepId }) => sweepId);
+          return all.get(row.sweepId) ?? [];
+        };
         try {
-          const next = this.#advance(row, live.get(row.sweepId) ?? []);
+          const next = this.#advance(row, counted, liveOf);
           if (next !== "wait") found.add(next);
           this.#troubles.delete(row.sweepId);
         } catch (error) {
@@ -425,12 +440,25 @@ export class Sweeps {
     return found.has("again") ? "again" : found.has("watch") ? "watch" : "wait";
   }
 
-  #advance(row: SweepRow, live: readonly Live[]): "again" | "watch" | "wait" {
+  #count(): Map<string, number> {
+    const now = performance.now();
+    if (this.#counted === undefined || now - this.#counted.at >= COUNTED_MS) {
+      this.#counted = { at: now, live: this.#host.registry.sweeps.liveCounts() };
+    }
+    return this.#counted.live;
+  }
+
+  /** @param liveOf reads its live trials */
+  #advance(
+    row: SweepRow,
+    counted: Map<string, number>,
+    liveOf: () => readonly Live[],
+  ): "again" | "watch" | "wait" {
     const { registry, log, cancel } = this.#host;
     const { sweepId } = row;
     if (row.state === "cancelling") {
       // One that cannot be cancelled keeps no other from it.
-      const failed = live.flatMap(({ runId }) => {
+      const failed = liveOf().flatMap(({ runId }) => {
         try {
           cancel(runId, "sweep_cancelled");
           return [];
@@ -444,33 +472,28 @@ export class Sweeps {
       return "wait";
     }
     const before = this.specOf(row);
-    const watched = before.stop !== undefined && this.#judge.judge(row, before, live);
+    const watched = before.stop !== undefined && this.#judge.judge(row, before, liveOf());
     // Population based training adds trials.
     const spec = this.specOf(registry.sweeps.get(sweepId)!);
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
     const held = this.#judge.held(sweepId);
-    const busy = live.length - held;
+    const busy = (before.stop === undefined ? counted.get(sweepId) ?? 0 : liveOf().length) - held;
     const places = (spec.max_parallel ?? this.#host.parallel()) - busy;
-    const room = () =>
-      Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))) - busy;
-    const began = performance.now();
-    const isLate = () => performance.now() - began > MAKING_MS;
-    let made = 0;
     let known: ReturnType<typeof spentOf> | undefined;
     const spent = (made: number) => (known ??= spentOf(this.#host, row, spec))(made);
-    while (
-      row.nextTrial + made < total && made < Math.min(places, room(), MADE_AT_ONCE) && !isLate()
-    ) {
-      if (spent(made) !== undefined) break;
-      this.#make(row, spec, row.nextTrial + made++);
+    const wanted = Math.min(places, total - row.nextTrial);
+    if (wanted > 0 && spent(0) === undefined) {
+      const { made, isLate } = this.#makeSome(row, spec, wanted, busy, spent);
+      counted.set(sweepId, (counted.get(sweepId) ?? 0) + made);
+      if (isLate) return "again";
+      if (made > 0) return watched ? "watch" : "wait";
     }
-    if (made > 0) return made === MADE_AT_ONCE || isLate() ? "again" : watched ? "watch" : "wait";
     if (busy > 0) return watched ? "watch" : "wait";
     const budget = row.nextTrial < total ? spent(0) : undefined;
     if (places > 0 && (row.nextTrial >= total || budget !== undefined)) {
-      if (held > 0) this.#judge.stopHeld(row, live);
-      if (live.length > 0) return "wait";
+      if (held > 0) this.#judge.stopHeld(row, liveOf());
+      if (liveOf().length > 0) return "wait";
       registry.sweeps.change(sweepId, { state: "finished" });
       this.#judge.forget(sweepId);
       this.#largest.delete(sweepId);
@@ -493,6 +516,41 @@ export class Sweeps {
       "failed_precondition",
       `trial ${origin.trial} has no checkpoint any more to go on from`,
     );
+  }
+
+  /**
+   * Makes trials in one transaction, until it is late.
+   * @param busy live trials
+   * @param spent of the number of trials made
+   * @throws MosaicError for trouble that passes; those before a full queue are made nevertheless
+   */
+  #makeSome(
+    row: SweepRow,
+    spec: SweepSpec,
+    wanted: number,
+    busy: number,
+    spent: (made: number) => string | undefined,
+  ): { made: number; isLate: boolean } {
+    const room = () =>
+      Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(row.sweepId) ?? 1))) - busy;
+    const { made, isLate, full } = this.#host.together(() => {
+      const began = performance.now();
+      let made = 0;
+      while (made < Math.min(wanted, room()) && spent(made) === undefined) {
+        if (performance.now() - began > MAKING_MS) return { made, isLate: true };
+        try {
+          this.#make(row, spec, row.nextTrial + made);
+        } catch (full) {
+          const isFull = full instanceof MosaicError && full.code === "resource_exhausted";
+          if (made > 0 && isFull) return { made, isLate: false, full };
+          throw full;
+        }
+        made++;
+      }
+      return { made, isLate: false };
+    });
+    if (full !== undefined) throw full;
+    return { made, isLate };
   }
 
   /** @throws MosaicError for trouble that passes: a full disk, a full queue */

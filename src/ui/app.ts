@@ -4,6 +4,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Logger } from "../base/log.ts";
 import type { Core } from "../dispatch/core/core.ts";
+import { ownCore } from "../dispatch/own/own_core.ts";
 import { metricsOf } from "../observability/daemon_metrics.ts";
 import { PROMETHEUS_TYPE, prometheusText } from "../observability/prometheus_text.ts";
 import { type Readiness, readinessOf } from "../observability/readiness.ts";
@@ -77,7 +78,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     if (!c.res.headers.has("cache-control")) c.res.headers.set("cache-control", "no-store");
     c.res = compressed(c.req.raw, c.res);
   });
-  app.onError((error, c) => {
+  const failed = (error: Error, c: Context<PageEnv>) => {
     const { status, body } = errorBody(error);
     // Cancel an unread body, so that it does not hold the connection.
     if (error instanceof RequestRefused) c.header("connection", "close");
@@ -88,28 +89,32 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       options.log.error({ err: messageOf(error), path: c.req.path }, "page request failed");
     }
     return c.json(body, status);
-  });
-  app.notFound(async (c) => {
+  };
+  app.onError(failed);
+  const missing = async (c: Context<PageEnv>) => {
     if (isVisit(c)) return await page(c, 404);
     return c.json(
       { error: { code: "not_found", message: `there is nothing at ${c.req.path}` } },
       404,
     );
-  });
+  };
+  app.notFound(missing);
 
   app.get("/healthz", (c) => c.json({ ok: true }));
   app.get("/readyz", (c) => {
     const state = readiness();
     return c.json(state, state.ready ? 200 : 503);
   });
-  app.get(
-    "/metrics",
-    (c) => c.body(prometheusText(metricsOf(core)), 200, { "content-type": PROMETHEUS_TYPE }),
-  );
+  app.get("/metrics", (c) => {
+    if (c.get("identity").alone) {
+      const message = "metrics are of all runs, and this token sees only its own";
+      throw new MosaicError("permission_denied", message);
+    }
+    return c.body(prometheusText(metricsOf(core)), 200, { "content-type": PROMETHEUS_TYPE });
+  });
 
-  app.route(
-    "/api",
-    pageApi(core, {
+  const apiOf = (seen: Core) =>
+    pageApi(seen, {
       token,
       log: options.log,
       audit: options.audit,
@@ -117,20 +122,39 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       streams,
       tickMs: options.tickMs ?? 1000,
       logLines: options.logLines ?? STANDARD_BOUNDS.logLines,
-    }),
-  );
+    });
+  // Who sees only their own runs has an API without any other, made at their first request.
+  const own = new Map<string, Hono<PageEnv>>();
+  app.use("/api/*", async (c, next) => {
+    const identity = c.get("identity");
+    if (!identity.alone) return await next();
+    const { name } = identity;
+    if (!own.has(name)) {
+      const api = new Hono<PageEnv>().onError(failed).notFound(missing).use(async (c, next) => {
+        c.set("identity", c.env.identity!);
+        await next();
+      });
+      own.set(name, api.route("/api", apiOf(ownCore(core, name))));
+    }
+    return await own.get(name)!.fetch(c.req.raw, { ...c.env, identity });
+  });
+  app.route("/api", apiOf(core));
 
   // The page's scripts and styles are half of a daemon's program, and many daemons never serve the
   // page.
   const files = () => import("./assets.ts");
   const page = async (c: Context<PageEnv>, status: 200 | 404) => {
-    const html = (await files()).shell(token, c.get("identity"), core);
+    const html = (await files()).shell(c.req.path, token, c.get("identity"), core);
     return c.html(html, status, { "cache-control": "no-store" });
   };
   app.get(
     "/assets/:name",
     async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers),
   );
+  app.get("/assets/:build/:name", async (c) => {
+    const { build, name } = c.req.param();
+    return (await files()).asset(name, c.req.raw.headers, build);
+  });
   // The manual; its pages name each other relative to this folder.
   for (const path of ["/docs", "/docs/"]) app.get(path, (c) => c.redirect("/docs/index.html"));
   app.get("/docs/*", async (c) => {

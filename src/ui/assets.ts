@@ -6,13 +6,9 @@ import { sha256, zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import type { Identity } from "./http/viewer.ts";
-import figureJs from "../gen/page/figure.js" with { type: "text" };
 import firstJs from "../gen/page/first.js" with { type: "text" };
-import furtherJs from "../gen/page/further.js" with { type: "text" };
+import { PARTS } from "../gen/page/parts.ts";
 import indexHtml from "./client/index.html" with { type: "text" };
-import mainJs from "../gen/page/main.js" with { type: "text" };
-import markdownJs from "../gen/page/markdown.js" with { type: "text" };
-import sweepsJs from "../gen/page/sweeps.js" with { type: "text" };
 import styleCss from "../gen/page/style.css" with { type: "text" };
 
 const JAVASCRIPT = "text/javascript; charset=utf-8";
@@ -39,13 +35,11 @@ class Asset {
 }
 
 const ASSETS = new Map<string, Asset>(Object.entries({
+  ...Object.fromEntries(
+    Object.entries(PARTS).map(([name, { text }]) => [name, new Asset(JAVASCRIPT, text)]),
+  ),
   "style.css": new Asset(CSS, styleCss),
-  "figure.js": new Asset(JAVASCRIPT, figureJs),
   "first.js": new Asset(JAVASCRIPT, firstJs),
-  "further.js": new Asset(JAVASCRIPT, furtherJs),
-  "main.js": new Asset(JAVASCRIPT, mainJs),
-  "markdown.js": new Asset(JAVASCRIPT, markdownJs),
-  "sweeps.js": new Asset(JAVASCRIPT, sweepsJs),
   "icon.svg": new Asset(SVG, ICON),
 }));
 
@@ -58,9 +52,33 @@ function packedAsset(name: string, text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** @throws `not_found`. */
-export function asset(name: string, request: Headers): Response {
-  const found = ASSETS.get(name);
+/**
+ * A folder of the address: a page of another version must not mix parts of two programs, because
+ * their names for each other's exports are the bundler's.
+ */
+let folder: string | undefined;
+function build(): string {
+  return folder ??= sha256().update(Object.values(PARTS).map(({ text }) => text).join("\n"))
+    .digest("base64url").slice(0, 12);
+}
+
+/** The parts that a view needs at once, so that one is not only found when another has come. */
+const VIEWS: [path: RegExp, parts: string[]][] = [
+  [/^\/(?:compare)?$/, ["workspace.js", "charts.js"]],
+  [/^\/runs\//, ["run.js"]],
+  [/^\/wall$/, ["live_tiles.js"]],
+  [/^\/sweeps/, ["sweeps_view.js"]],
+];
+
+/** Names of all scripts of the page's program that a view loads. */
+export function partsOf(path: string): string[] {
+  const [, parts] = VIEWS.find(([pattern]) => pattern.test(path)) ?? [, ["further_views.js"]];
+  return [...new Set(["main.js", ...parts].flatMap((name) => [name, ...PARTS[name]!.needs]))];
+}
+
+/** @param of the folder in which the page looks @throws `not_found`. */
+export function asset(name: string, request: Headers, of?: string): Response {
+  const found = of === undefined || of === build() ? ASSETS.get(name) : undefined;
   if (found === undefined) throw new MosaicError("not_found", `there is no asset "${name}"`);
   const headers = {
     "content-type": found.type,
@@ -85,6 +103,7 @@ function escaped(text: string): string {
 
 /** The one HTML document; the script inside it draws every view. */
 export function shell(
+  path: string,
   token: string,
   identity: Identity,
   core: Pick<Core, "version" | "keepDeletedMs">,
@@ -95,8 +114,12 @@ export function shell(
     READ_ONLY: String(identity.readOnly),
     KEEPS_DELETED: String(core.keepDeletedMs > 0),
     VERSION: core.version,
+    BUILD: build(),
   };
-  return indexHtml.replace(
+  const early = partsOf(path).map((name) =>
+    `<link rel="modulepreload" href="/assets/{{BUILD}}/${name}" />`
+  );
+  return indexHtml.replace("<!-- parts -->", early.join("\n    ")).replace(
     /\{\{\s*([A-Z_]+)\s*\}\}/g,
     (_, name: string) => escaped(values[name] ?? ""),
   );

@@ -24,12 +24,13 @@ const WRONG_A_MINUTE = 30;
 /** Peers whose wrong tokens are counted per minute; further peers share one count. */
 const MAX_PEERS = 10_000;
 
-function identityOf({ name, role, own = false }: Holder): Identity {
+function identityOf({ name, role, own = false, alone = false }: Holder): Identity {
   return {
     name: name === "read" ? "reader" : name,
     readOnly: !mayDo(role, "operate"),
     admin: role === "admin",
     ...(own && { own }),
+    ...(alone && { alone }),
   };
 }
 

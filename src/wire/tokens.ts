@@ -26,6 +26,8 @@ export interface NamedToken {
   role: Role;
   /** What it changes must be its own: runs and sweeps that it has submitted. */
   own?: boolean;
+  /** It sees only what it has submitted, too. */
+  alone?: boolean;
   /** SHA-256 of the secret, hexadecimal. */
   sha256: string;
   /** Unix milliseconds. */
@@ -42,6 +44,8 @@ export interface Holder {
   role: Role;
   /** May change only its own runs and sweeps. */
   own?: boolean;
+  /** Sees only its own, too. */
+  alone?: boolean;
 }
 
 /** @param owner "": unknown; undefined: the call is about no single run */
@@ -107,7 +111,7 @@ function isNamed(token: Partial<NamedToken> | null): boolean {
     /^[0-9a-f]{64}$/.test(token.sha256 ?? "") &&
     typeof token.createdAt === "number" &&
     (token.expiresAt === null || typeof token.expiresAt === "number") &&
-    typeof (token.own ?? false) === "boolean";
+    [token.own, token.alone].every((flag) => typeof (flag ?? false) === "boolean");
 }
 
 /** The tokens; created if there are none. */
@@ -161,15 +165,23 @@ function rotated(path: string, which: readonly StandardToken[]): Tokens {
 /**
  * @param token.own only for the role operate, which alone changes runs of others without being
  * allowed everything
+ * @param token.alone it sees only its own runs; with the role operate, `own` as well
  * @param token.ttlMs validity; undefined: until it is revoked
  * @returns its secret, which is not stored
  * @throws MosaicError `invalid_argument` for a name that is invalid or taken
  */
 export function createToken(
   path: string,
-  token: { name: string; role: Role; own?: boolean; ttlMs?: number | undefined },
+  token: {
+    name: string;
+    role: Role;
+    own?: boolean;
+    alone?: boolean;
+    ttlMs?: number | undefined;
+  },
 ): string {
-  const { name, role, own = false, ttlMs } = token;
+  const { name, role, alone = false, ttlMs } = token;
+  const own = token.own || alone && role === "operate";
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) {
     throw new MosaicError("invalid_argument", `the name of a token is ${JSON.stringify(name)}`, {
       hint:
@@ -186,12 +198,29 @@ export function createToken(
       },
     );
   }
-  return changing(path, () => added(path, { name, role, own, ttlMs }));
+  if (alone && !["submit", "operate"].includes(role)) {
+    throw new MosaicError(
+      "invalid_argument",
+      `a token of the role ${role} cannot be limited to seeing its own runs`,
+      {
+        hint: role === "read"
+          ? "read submits none, so it would see nothing: use the role submit or operate."
+          : "admin may do everything: use the role submit or operate.",
+      },
+    );
+  }
+  return changing(path, () => added(path, { name, role, own: own === true, alone, ttlMs }));
 }
 
 function added(
   path: string,
-  { name, role, own, ttlMs }: { name: string; role: Role; own: boolean; ttlMs: number | undefined },
+  { name, role, own, alone, ttlMs }: {
+    name: string;
+    role: Role;
+    own: boolean;
+    alone: boolean;
+    ttlMs: number | undefined;
+  },
 ): string {
   const tokens = firstTokens(path);
   const now = Date.now();
@@ -203,7 +232,7 @@ function added(
   }
   const secret = newToken(role);
   const expiresAt = ttlMs === undefined ? null : now + ttlMs;
-  const rights = own ? { role, own } : { role };
+  const rights = { role, ...(own && { own }), ...(alone && { alone }) };
   const named = [...tokens.named, {
     name,
     ...rights,
@@ -279,7 +308,8 @@ export class TokenFile {
     if (named === undefined || (named.expiresAt !== null && named.expiresAt <= Date.now())) {
       return undefined;
     }
-    return { name: named.name, role: named.role, ...(named.own === true && { own: true }) };
+    const { name, role, own = false, alone = false } = named;
+    return { name, role, ...(own && { own }), ...(alone && { alone }) };
   }
 
   #signature(): string {

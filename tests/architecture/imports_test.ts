@@ -20,7 +20,6 @@ const ENTRIES = [
   "permissions/first_stage.ts",
   "ui/client/main.tsx",
   "ui/client/first.ts",
-  "ui/client/further_views.tsx",
 ];
 
 /** Files in one folder, at most. */

@@ -20,6 +20,8 @@ Deno.test("run: the name comes from what is run", () => {
       [["bash", "-e", "train.sh"], "train"],
       [["node", "-e", "1"], "node"],
       [["python"], "python"],
+      [["/usr/bin/env", "-i", "LR=1", "python3", "train.py"], "train"],
+      [["env"], "env"],
       [["mosaic", "demo-worker"], "demo-worker"],
       [["/"], "/"],
     ] as const

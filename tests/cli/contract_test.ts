@@ -1,7 +1,7 @@
 /**
- * What programs rely on: the tables of docs/reference/cli.md are held against
- * src/registry/contract.ts, and what every command really prints against the shape that
- * docs/reference/cli.md names for it, strictly: a field too many fails as one too few.
+ * What programs rely on: what every command really prints is held against the shape that
+ * docs/reference/json.md names for it, strictly: a field too many fails as one too few. The tables of
+ * the shapes there are generated from src/registry/contract.ts.
  */
 import { strict as assert } from "node:assert";
 import { z } from "zod";
@@ -21,100 +21,20 @@ import { runVerb } from "./verb.ts";
 
 type Shape = keyof typeof SHAPES;
 
-const PAGE = await Deno.readTextFile(new URL("../../docs/reference/cli.md", import.meta.url));
+const PAGE = await Deno.readTextFile(new URL("../../docs/reference/json.md", import.meta.url));
 
 /** The rows of the first table below a heading, without its own heading. */
 function rowsBelow(heading: string): string[][] {
   const after = PAGE.split(`\n${heading}\n`)[1];
-  assert.ok(after !== undefined, `docs/reference/cli.md has no ${heading}`);
+  assert.ok(after !== undefined, `docs/reference/json.md has no ${heading}`);
   const lines = after.split(/\n#+ /)[0]!.split("\n").filter((line) => line.startsWith("|"));
   return lines.slice(2).map((line) => line.slice(1, -1).split("|").map((cell) => cell.trim()));
 }
 
 const quoted = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
 
-// ---- the tables against the schemas
-
 const isShape = (schema: unknown) =>
   Object.entries(SHAPES).find(([, shape]) => shape === schema)?.[0];
-
-function words(values: readonly string[]): string {
-  const all = values.map((value) => `\`${value}\``);
-  return all.length === 1 ? all[0]! : `${all.slice(0, -1).join(", ")} or ${all.at(-1)}`;
-}
-
-/** A schema's type in the words of the docs. */
-function typeOf(schema: z.ZodType, path: string): string {
-  if (schema instanceof z.ZodOptional) {
-    return `${typeOf(schema.unwrap() as z.ZodType, path)}, optional`;
-  }
-  if (schema instanceof z.ZodNullable) {
-    const inner = typeOf(schema.unwrap() as z.ZodType, path);
-    return inner.includes("`") ? `${inner}, or null` : `${inner} or null`;
-  }
-  if (schema === (SHAPES.Run.shape as Record<string, z.ZodType>).state && path !== "state") {
-    return "as `state`";
-  }
-  if (schema instanceof z.ZodEnum) return words(schema.options.map(String));
-  if (schema instanceof z.ZodArray) {
-    const item = schema.element as z.ZodType;
-    const name = isShape(item);
-    if (name !== undefined) return `list of \`${name}\``;
-    return item instanceof z.ZodObject ? "list of objects" : `list of ${typeOf(item, path)}`;
-  }
-  if (schema instanceof z.ZodRecord) {
-    return `${typeOf(schema.valueType as z.ZodType, path)} by name`;
-  }
-  if (schema instanceof z.ZodUnion) {
-    return schema.options.map((o) => typeOf(o as z.ZodType, path)).join(", or ");
-  }
-  if (schema instanceof z.ZodLiteral) return words([...schema.values].map(String));
-  if (schema instanceof z.ZodObject) return "object";
-  if (schema instanceof z.ZodISODateTime) return "time";
-  if (schema instanceof z.ZodString) return "text";
-  if (schema instanceof z.ZodNumberFormat) return "integer";
-  if (schema instanceof z.ZodNumber) return "number";
-  if (schema instanceof z.ZodBoolean) return "boolean";
-  if (schema instanceof z.ZodUnknown) return "any JSON";
-  throw new Error(`${path}: the docs have no word for a ${schema.def.type}`);
-}
-
-/**
- * Every field with its type; those of objects inside by their paths, unless the object is a shape
- * of its own.
- */
-function* fieldsOf(schema: z.ZodObject, prefix = ""): Generator<[string, string]> {
-  for (const [name, field] of Object.entries(schema.shape) as [string, z.ZodType][]) {
-    const path = `${prefix}${name}`;
-    yield [path, typeOf(field, path)];
-    let inner = field;
-    let suffix = "";
-    while (inner instanceof z.ZodNullable || inner instanceof z.ZodOptional) {
-      inner = inner.unwrap() as z.ZodType;
-    }
-    if (inner instanceof z.ZodArray) [inner, suffix] = [inner.element as z.ZodType, "[]"];
-    if (inner instanceof z.ZodObject && isShape(inner) === undefined) {
-      yield* fieldsOf(inner, `${path}${suffix}.`);
-    }
-  }
-}
-
-function documented(shape: string): Map<string, string> {
-  const base = new RegExp(`\n### ${shape}\n\nThe fields of \`(\\w+)\`, and:\n`).exec(PAGE)?.[1];
-  const fields = base === undefined ? new Map<string, string>() : documented(base);
-  for (const [names, type] of rowsBelow(`### ${shape}`)) {
-    for (const name of quoted(names!)) fields.set(name, type!);
-  }
-  return fields;
-}
-
-for (const [name, schema] of Object.entries(SHAPES)) {
-  Deno.test(`docs/reference/cli.md: ${name} has the fields and types of the schema`, () => {
-    assert.deepEqual(Object.fromEntries(documented(name)), Object.fromEntries(fieldsOf(schema)));
-  });
-}
-
-// ---- what is printed against the tables
 
 interface Printed {
   json: string[];
@@ -122,7 +42,7 @@ interface Printed {
   csv: string[];
 }
 
-/** By command, what docs/reference/cli.md says that each format holds. */
+/** By command, what docs/reference/json.md says that each format holds. */
 const PROMISED = new Map<string, Printed>(
   rowsBelow("## Shapes").flatMap(([commands, json, jsonl, csv]) =>
     quoted(commands!).map((command): [string, Printed] => [
@@ -132,7 +52,7 @@ const PROMISED = new Map<string, Printed>(
   ),
 );
 
-Deno.test("docs/reference/cli.md: names every command that prints for programs, with every format it has", async () => {
+Deno.test("docs/reference/json.md: names every command that prints for programs, with every format it has", async () => {
   const real = new Map<string, string[]>();
   for (const verb of VERBS) {
     // The columns of sql are those of the query.
@@ -186,7 +106,7 @@ function look(schema: z.ZodType, value: unknown, path: string): void {
 
 function checkShape(shape: string, value: unknown, what: string): void {
   const schema: z.ZodType = SHAPES[shape as Shape];
-  assert.ok(schema !== undefined, `docs/reference/cli.md has no shape ${shape}`);
+  assert.ok(schema !== undefined, `docs/reference/json.md has no shape ${shape}`);
   const result = schema.safeParse(value);
   assert.ok(
     result.success,
@@ -230,7 +150,7 @@ function csvRows(text: string): string[][] {
   return rows.slice(0, -1);
 }
 
-/** The columns that docs/reference/cli.md promises, of a list or of the shape's fields. */
+/** The columns that docs/reference/json.md promises, of a list or of the shape's fields. */
 function columnsOf(promised: string, shape: string): string[] {
   const [list] = promised.split(";");
   if (!promised.startsWith("each field of the shape")) return quoted(list!);
@@ -255,7 +175,7 @@ cat <<'LINES'
 LINES
 `;
 
-Deno.test("shapes: every command prints what docs/reference/cli.md says, no field more and none less", async (t) => {
+Deno.test("shapes: every command prints what docs/reference/json.md says, no field more and none less", async (t) => {
   using gpus = new FakeGpuTools("a100x4");
   const directory = await Deno.makeTempDir();
   const notify = `${directory}/notify.json`;
@@ -289,7 +209,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       const promised = PROMISED.get(command);
       assert.ok(
         promised !== undefined,
-        `docs/reference/cli.md does not say what ${command} prints`,
+        `docs/reference/json.md does not say what ${command} prints`,
       );
       const [verb, ...options] = command.split(" ");
       const print = (format: string) => mosaic([verb!, ...options, "-o", format, ...args], codes);
@@ -561,6 +481,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
           "RunDetail.enforced_limits",
           // Measured every minute: tests/registry/gpus_test.ts.
           "UserGpuUse.idle_share",
+          // tests/daemon/disk_quota_test.ts
+          "UserGpuUse.disk_limit_bytes",
           "RunGpuUse.idle_share",
           // tests/daemon/gpu_sharing_test.ts
           ...["Run.gpu_share", "Run.gpu_memory_mb", "Run.gpu_peak_mb"],

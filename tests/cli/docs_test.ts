@@ -1,23 +1,14 @@
 /**
- * docs/reference/cli.md is a contract: what it says of verbs, exit codes and shapes is held against
- * the code.
+ * The hand-written tables of docs/reference that are a contract are held against the code.
  */
 import { strict as assert } from "node:assert";
-import { BOUNDS } from "../../src/base/load_limits.ts";
 import { EXIT } from "../../src/cli/link/exit.ts";
-import { findVerb } from "../../src/cli/verbs.ts";
 import { manualPages } from "../../src/manual/pages.ts";
 import { EVENT_KINDS } from "../../src/registry/event_kinds.ts";
 
 const PAGE = await Deno.readTextFile(new URL("../../docs/reference/cli.md", import.meta.url));
 
-Deno.test("docs/reference/cli.md: names verbs that are there, and every exit code", () => {
-  const commands = PAGE.slice(PAGE.indexOf("## Commands"), PAGE.indexOf("`RUN` is"));
-  const named = [...commands.matchAll(/^\| (`[^|]+)/gm)].flatMap(([, cell]) =>
-    [...cell!.matchAll(/`([a-z-]+)/g)].map((m) => m[1]!)
-  );
-  for (const name of named) assert.ok(findVerb(name), `${name} is no verb`);
-  assert.ok(named.length > 25);
+Deno.test("docs/reference/cli.md: names every exit code", () => {
   for (const code of Object.values(EXIT)) assert.match(PAGE, new RegExp(`^\\| ${code} \\|`, "m"));
 });
 
@@ -33,18 +24,6 @@ Deno.test("docs/reference/observability.md: names every kind of event", async ()
     cell!.match(/\w+/g)!
   );
   assert.deepEqual(named.sort(), [...EVENT_KINDS].sort());
-});
-
-Deno.test("docs/reference/configuration.md: names every bound with its option and its default", async () => {
-  const page = await Deno.readTextFile(
-    new URL("../../docs/reference/configuration.md", import.meta.url),
-  );
-  for (const { option, standard } of Object.values(BOUNDS)) {
-    const row = page.split("\n").find((line) => line.includes(`| \`${option} `));
-    const size = standard >= 2 ** 30 ? `${standard / 2 ** 30}G` : `${standard >> 20}M`;
-    const value = standard >= 1 << 20 ? size : String(standard);
-    assert.ok(row?.includes(` | ${value} | `), `${option} with its default ${value}`);
-  }
 });
 
 Deno.test("README.md and docs: every table has its header, and each of its rows as many cells", async () => {

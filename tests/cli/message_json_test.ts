@@ -1,5 +1,5 @@
 /**
- * The JSON contract: these shapes are what docs/reference/cli.md promises. A change here is a
+ * The JSON contract: these shapes are what docs/reference/json.md promises. A change here is a
  * change for every script.
  */
 import * as contract from "../../src/registry/contract.ts";

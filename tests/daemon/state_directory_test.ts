@@ -5,6 +5,7 @@ import { examine } from "../../src/state/doctor/doctor.ts";
 import { processRef } from "../../src/os/processes/identity.ts";
 import { signalProcess } from "../../src/os/processes/signals.ts";
 import { readTextIfThere } from "../../src/os/files/files.ts";
+import { tryLockPlace } from "../../src/os/files/place_lock.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { RUNTIME_PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
@@ -46,6 +47,29 @@ Deno.test("state directory: a daemon whose lock file was deleted keeps it all th
   signalProcess(processRef(daemon.pid)!, "SIGSTOP");
   const held = await takeStateDirectory(daemon.layout, true, 300);
   held.release();
+});
+
+Deno.test("state directory: the locks of a killed holder, which a child that it was creating still has, are waited for", async () => {
+  const directory = await Deno.makeTempDir();
+  const path = `${directory}/lock`;
+  await Deno.writeTextFile(path, "");
+  // Holds the file's lock until its input ends, as a child does until it runs a program.
+  const child = new Deno.Command("flock", {
+    args: [path, "sh", "-c", "echo has; read -r line; sleep 0.2"],
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  await child.stdout.getReader().read();
+  const running = JSON.stringify(processRef(child.pid));
+  await Deno.writeTextFile(path, running);
+  assert.equal(tryLockPlace(path), undefined, "its holder is there");
+  await Deno.writeTextFile(path, running.replace(/"identity":"/, "$&before "));
+  await child.stdin.close();
+  const lock = tryLockPlace(path);
+  assert.ok(lock, "the recorded holder is gone, and soon its child lets go");
+  lock.close();
+  await child.status;
+  await Deno.remove(directory, { recursive: true });
 });
 
 Deno.test("state directory: a daemon whose lock file was deleted is replaced; whoever cannot be is told how to go on", async () => {

@@ -98,6 +98,7 @@ Deno.test("shares: sweeps of one owner take turns, by what runs of them; other r
     waiting("a7", { createdAt: 10 }),
   ];
   assert.equal(order([...s, ...t, ...alone]), "a1 a5 a7 a2 a6 a3 a4");
+  assert.equal(order([...s, ...t], {}, { "sweep:t": 2 }), "a1 a5 a6 a2 a3 a4", "by weight");
   const uses = new Uses(halfLifeMs);
   for (const [runId, owner] of [["r1", "a"], ["r2", "a"], ["r3", "b"]] as const) {
     uses.add({ runId, owner, sweep: "sweep:s", units: 1, from: 0, to: null });

@@ -443,14 +443,19 @@ const mlflow: Target = {
           models: [],
           runs: names.map((name) => ({ ...of, prefix: `${name}/` })),
         };
-        addRun(tracked, {
-          experiment: "0",
-          user: "",
-          start: 1,
-          attempt: 1,
-          tags: {},
-          name: names[0]!,
-        }, "run");
+        addRun(
+          tracked,
+          {
+            experiment: "0",
+            user: "",
+            start: 1,
+            attempt: 1,
+            tags: {},
+            name: names[0]!,
+          },
+          "run",
+          () => undefined,
+        );
         const prefixes = prefixesOf(tracked.runs);
         for (const name of text.split("0")) metricKey(prefixes, name.slice(0, 250));
       }

@@ -10,7 +10,7 @@ const ROOT = new URL("../../", import.meta.url);
 
 Deno.test("manual: every link of every Markdown file leads to a file, and every anchor to a heading", async () => {
   const pages = [
-    ...["README.md", "SECURITY.md"].map((path) => ({
+    ...["README.md", "CONTRIBUTING.md", "SECURITY.md"].map((path) => ({
       path,
       text: Deno.readTextFileSync(new URL(path, ROOT)),
     })),

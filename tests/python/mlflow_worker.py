@@ -86,6 +86,8 @@ history = call("GET", "metrics/get-history", run_id=run, metric_key="loss")["met
 said["history"] = history[:-1] == points and (history[-1]["value"], history[-1]["step"]) == ("NaN", 1000)
 said["runs"] = [r["info"]["run_name"] for r in call("POST", "runs/search", experiment_ids=[experiment])["runs"]]
 said["child"] = [(m["key"], m["value"]) for m in call("GET", "runs/get", run_id=child)["run"]["data"]["metrics"]]
+call("POST", "runs/update", run_id=child, status="FAILED", end_time=1700000005000)
+call("POST", "runs/log-metric", run_id=child, **metric("loss", 7, 0, 1700000003000))  # As a client repeats it.
 said["unknown"] = call("POST", "traces/create", name="x")["error_code"]
 call("POST", "registered-models/create", name="x")
 versions = [call("POST", "model-versions/create", name="x", source="s")["model_version"] for _ in range(2)]

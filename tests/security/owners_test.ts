@@ -71,6 +71,16 @@ Deno.test("owners: a token for one's own runs operates those, by API, page and m
     await untilState(daemon, adas, "CANCELLED");
     await bob.client.unary(Mosaic.method.cancelRun, { run: bobs });
     await untilState(daemon, bobs, "CANCELLED");
+
+    // Nor does she delete his, also when hers of the same name is not in the trash.
+    await assert.rejects(ada.client.unary(Mosaic.method.deleteRun, { run: bobs }), refused);
+    assert.equal((await onPage(daemon, ada.token, `/api/runs/${bobs}/delete`)).status, 403);
+    await bob.client.unary(Mosaic.method.deleteRun, { run: bobs });
+    await ada.client.unary(Mosaic.method.editRun, { run: adas, name: "bobs" });
+    await assert.rejects(ada.client.unary(Mosaic.method.restoreRun, { run: "bobs" }), refused);
+    await bob.client.unary(Mosaic.method.restoreRun, { run: "bobs" });
+    assert.equal((await onPage(daemon, ada.token, `/api/runs/${adas}/delete`)).status, 200);
+    await ada.client.unary(Mosaic.method.restoreRun, { run: adas });
   } finally {
     ada.client.close();
     bob.client.close();

@@ -144,7 +144,7 @@ Deno.test("command line: dry run, follow, show, list, early stopping of a progra
   );
   assert.match(
     said.out,
-    /Of 3 trials, 2 ran to their end; discarded: 1 stopped early\. .* saved about 90 steps/,
+    /Of 3 trials, 2 ran to their end; discarded: 1 stopped early\. .* saved about 0 steps/,
   );
   const extended = await mosaic(
     daemon,

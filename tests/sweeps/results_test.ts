@@ -45,7 +45,7 @@ const winner = {
 
 Deno.test("statement: the estimate with its interval, the number of trials, and what was discarded", () => {
   assert.equal(
-    statement(sweep, { ...sums, winner, points: [bad, good] }, [1000, 3000, 9000]),
+    statement(sweep, { ...sums, winner, points: [bad, good], reported: [] }, [1000, 3000, 9000]),
     "Of 2 points, lr=0.1 has the best reward (last value of a trial, the higher the better): mean 200, 95 % confidence " +
       "interval 195 to 205 over 4 seeds; interquartile mean 201, 95 % bootstrap interval 196 to 204. Next is lr=0.001: 20 in " +
       "one trial, without an interval. Of 9 trials, 5 ran to their end; discarded: 2 stopped early, 1 failed, 1 refused. " +
@@ -61,8 +61,8 @@ Deno.test("statement: the estimate with its interval, the number of trials, and 
     stop: null,
   };
   assert.match(
-    statement(early, { ...sums, winner: null, points: [] }, []),
-    /^Preliminary: .* No trial has a value of reward\. Of 6 of 9 trials, 1 ran to their end; discarded: none; 5 live\./,
+    statement(early, { ...sums, winner: null, points: [], reported: ["loss"] }, []),
+    /^Preliminary: .* No trial has a value of reward; trials report loss\. Of 6 of 9 trials, 1 ran to their end; discarded: none; 5 live\./,
   );
 });
 
@@ -90,6 +90,7 @@ Deno.test("tables: points best first and trials by number, as CSV and as typed P
       judged_at: null,
       points: [bad, good],
       best_so_far: [],
+      reported: [],
       stopped: [],
     },
     trials: [

@@ -38,6 +38,7 @@ class Played implements AsyncDisposable {
   readonly cancelled: [run: string, reason: string][] = [];
   /** By run. */
   readonly checkpoints = new Map<string, string>();
+  now: () => number = Date.now;
   /** What programs were told to do. */
   readonly told: string[] = [];
   /** Runs that cannot be paused. */
@@ -53,7 +54,7 @@ class Played implements AsyncDisposable {
   }
 
   open(): void {
-    this.registry = Registry.open(`${this.directory}/registry.db`);
+    this.registry = Registry.open(`${this.directory}/registry.db`, { now: () => this.now() });
     this.records = TelemetryStore.open(`${this.directory}/telemetry.sqlite`);
     this.sweeps = new Sweeps({
       registry: this.registry,
@@ -63,6 +64,7 @@ class Played implements AsyncDisposable {
       check: () => {},
       predecessor: (text) => `id of ${text}`,
       submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
+      together: (work) => this.registry.together(work),
       cancel: (runId, reason) => {
         if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
         this.cancelled.push([runId, reason]);
@@ -543,7 +545,7 @@ Deno.test("sweeps: as many trials at once as the host has GPUs, also if its driv
     };
     const live = () => f.registry.sweeps.live().length;
     await f.engine.beginSweep(JSON.stringify(spec), "", false, "");
-    await until(() => live() > 0, { what: "trials" });
+    await until(() => live() >= 2, { what: "trials" });
     assert.equal(live(), 2);
     await gpus.read(0);
     await until(() => live() === 4, { what: "as many trials as GPUs" });
@@ -614,6 +616,28 @@ Deno.test("sweeps: a budget of runs ends the sweep, and more budget continues it
     JSON.stringify({ axes: [], space: [], budget: { runs: 4 } }),
   );
   await played.untilMade(4);
+});
+
+Deno.test("sweeps: running time is that of all attempts, of the one that runs, too", async () => {
+  await using played = new Played();
+  const sweepId = played.begin({ max_parallel: 2 });
+  await played.untilMade(2);
+  const [a, b] = played.made as [string, string];
+  let clock = 0;
+  played.now = () => clock;
+  const begun = Date.now();
+  const at = (ms: number, runId: string, event: LifecycleEvent) => {
+    clock = ms;
+    played.registry.apply(runId, event);
+  };
+  at(begun, a, { type: "spawned" });
+  at(begun + 1000, a, { type: "failed", reason: "exit_code_1" });
+  at(begun + 5000, a, { type: "retry", reason: "restart" });
+  at(begun + 6000, a, { type: "spawned" });
+  at(begun + 6000, b, { type: "spawned" });
+  at(begun + 8000, a, { type: "exited_ok" });
+  clock = begun + 9000;
+  assert.equal(played.registry.sweeps.runMs(sweepId), 1000 + 2000 + 3000);
 });
 
 Deno.test("sweeps: steps that were spent are a budget, too", async () => {
@@ -699,7 +723,11 @@ Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next dae
   assert.equal(detail!.winner?.parameters.a, 1);
   assert.ok(detail!.winner!.low! < 20 / 3 && detail!.winner!.high! > 20 / 3);
   assert.deepEqual(detail!.stopped.map(({ trial }) => trial), [3, 5]);
-  assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 2 * 80]);
+  assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 0], "one ended at step 20");
+  const whole = detail!.trials.find(({ state }) => state === "terminated")!;
+  played.report(whole.run_id!, ...Array(8).fill(whole.value));
+  const later = await sweepSummary(played, row, played.sweeps.specOf(row), 10);
+  assert.deepEqual(later.detail!.saved.steps, 2 * 80, "of 100");
   // At the first rung all trials can be compared, also those that were stopped there; not the one
   // without a number.
   assert.equal(detail!.judged_at, 10);

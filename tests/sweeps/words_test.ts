@@ -247,6 +247,7 @@ for (
       /^s\.yaml:3: parameters\.lr: .*"beta"/,
     ],
     ["- 1\n", /^s\.yaml:1: /],
+    ["name: a\n# one\n\n  stop: asha\n", /^s\.yaml:4: /],
   ] as [string, RegExp][]
 ) {
   Deno.test(`files: an error names line and field: ${JSON.stringify(text)}`, () =>

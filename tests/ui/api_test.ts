@@ -567,13 +567,22 @@ Deno.test(
     assert.equal((await get("/assets/nothing.js")).status, 404);
     assert.equal((await get("/assets/..%2Fapp.ts")).status, 404);
     const compressed = { headers: { "accept-encoding": "gzip" } };
-    const sizes = ["style.css", "first.js", "main.js", "icon.svg"].map(async (name) => {
-      const asset = await app.fetch(new Request(`${BASE}/assets/${name}`, compressed));
-      assert.equal(asset.headers.get("content-encoding"), "gzip");
-      return (await asset.arrayBuffer()).byteLength;
-    });
-    const shipped = (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, html.length);
-    assert.ok(shipped < 100_000, `${shipped} bytes are what every view loads`);
+    assert.equal((await get("/assets/ofbefore/main.js")).status, 404);
+    for (const path of ["/", "/runs/anything", "/sweeps", "/wall", "/nowhere"]) {
+      const visit = { headers: { accept: "text/html" } };
+      const html = await (await app.fetch(new Request(`${BASE}${path}`, visit))).text();
+      const names = [...html.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, name]) =>
+        name!
+      );
+      assert.ok(names.length > 4, "scripts, styles and icon");
+      const sizes = [...new Set(names)].map(async (name) => {
+        const asset = await app.fetch(new Request(`${BASE}${name}`, compressed));
+        assert.equal(asset.headers.get("content-encoding"), "gzip", name);
+        return (await asset.arrayBuffer()).byteLength;
+      });
+      const shipped = (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, html.length);
+      assert.ok(shipped < 100_000, `${path} loads ${shipped} bytes`);
+    }
   }, { authenticate: () => ({ name: '<b>"', readOnly: false, admin: true }) }),
 );
 

@@ -649,8 +649,15 @@ inBrowser(
     await page.locator("#tab-logs").click();
     await page.locator(".log-lines", { hasText: "Traceback: it is here" }).waitFor();
     assert.equal(
-      await page.getByRole("button", { name: "stderr" }).getAttribute("aria-pressed"),
+      await page.getByRole("button", { name: "All" }).getAttribute("aria-pressed"),
       "true",
+    );
+    assert.equal(await page.locator(".from-stderr").count(), 1);
+    const download = page.waitForEvent("download");
+    await page.getByRole("link", { name: "Download" }).click();
+    assert.equal(
+      await Deno.readTextFile(await (await download).path()),
+      "Traceback: it is here\n",
     );
     // Who chooses the empty one gets it.
     await page.getByRole("button", { name: "stdout" }).click();

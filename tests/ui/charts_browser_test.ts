@@ -638,7 +638,7 @@ inBrowser(
 );
 
 inBrowser(
-  "a double click shows all again; range, log x and outliers of a chart are in the address",
+  "a double click shows all again; a chart's own range, scales, smoothing and x axis are in the address",
   async ({ core, page, base }) => {
     const { runId } = core.addExecuting("ranges");
     for (let n = 0; n < 60; n++) core.addEpisode(runId, n === 30 ? 900 : 10 + n % 5);
@@ -656,16 +656,27 @@ inBrowser(
     await until(async () => await top() > 800, { what: "the outlier in the range" });
     await fromMenu(chart, "Episode reward without outliers");
     await until(async () => await top() < 100, { what: "the range without it" });
-    await fromMenu(chart, "Range of y of Episode reward");
-    await page.getByRole("dialog").getByRole("textbox").fill("0 50");
-    await page.keyboard.press("Enter");
+    await fromMenu(chart, "Settings of Episode reward");
+    const settings = page.getByRole("dialog", { name: "Settings of Episode reward" });
+    await settings.getByLabel("Highest y").fill("-5");
+    await settings.getByLabel("Lowest y").fill("0");
+    await settings.getByText("The lowest value is not below the highest.").waitFor();
+    await settings.getByLabel("Highest y").fill("50");
     await until(async () => await top() === 50, { what: "the chosen range" });
+    await settings.getByLabel("Y scale").selectOption("Linear");
+    await settings.getByLabel("X axis").selectOption("metric:episode_length");
+    await settings.getByLabel("Smoothing").fill("0.3");
+    await settings.getByText("0.30", { exact: true }).waitFor();
+    assert.deepEqual(await violations(page), []);
+    await page.keyboard.press("Escape");
+    await settings.waitFor({ state: "detached" });
     await page.getByLabel("Log x").check();
     await until(
       () =>
-        ["trim=episode_reward", "y=episode_reward%3A0,50", "logx=1"].every((part) =>
-          page.url().includes(part)
-        ),
+        [
+          ...["trim=episode_reward", "y=episode_reward%3A0,50", "logx=1"],
+          "own=episode_reward%3Ax%3Dmetric%253Aepisode_length%26smoothing%3D0.3%26log%3D0",
+        ].every((part) => page.url().includes(part)),
       {
         what: "it in the address",
         state: () => page.url(),
@@ -673,6 +684,18 @@ inBrowser(
     );
     await page.reload();
     await until(async () => await top() === 50, { what: "the chosen range" });
+    // Only this chart has its own axis.
+    for (
+      const [series, unit] of [["episode_reward", "episode_length"], ["episode_length", "episode"]]
+    ) {
+      const other = page.locator(`[data-series=${series}]`);
+      await until(async () => {
+        await other.getByRole("img").focus();
+        await page.keyboard.press("End");
+        return await other.locator(".readout", { hasText: new RegExp(`at ${unit} [0-9]`) })
+          .isVisible();
+      }, { what: `the x axis of ${series}` });
+    }
   },
 );
 

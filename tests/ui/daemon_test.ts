@@ -116,3 +116,22 @@ Deno.test("permissions: a run's own files in its working directory are sent with
     await Deno.remove(cwd, { recursive: true });
   }
 });
+
+Deno.test("page of a daemon: what a worker writes to both streams is one log, in its order", async () => {
+  await using daemon = await TestDaemon.start();
+  // Errors are noted by the next look at the files, so the worker waits for that.
+  const script = `echo first; echo second >&2
+    until grep -q . "$MOSAIC_RUN_DIR"/logs/*.times 2>/dev/null; do sleep 0.05; done
+    echo third; echo fourth >&2`;
+  const runId = await submitTo(
+    daemon,
+    configOf({ name: "both", command: ["/bin/sh", "-c", script] }),
+  );
+  await untilState(daemon, runId, "TERMINATED");
+  const log = await fetch(`http://${daemon.http}/api/runs/${runId}/logs/both?from=0`);
+  const { text, parts } = await log.json();
+  assert.equal(text, "first\nsecond\nthird\nfourth\n");
+  assert.deepEqual(parts.map(({ stream }: { stream: string }) => stream), [
+    ...["stdout", "stderr", "stdout", "stderr"],
+  ]);
+});

@@ -103,6 +103,59 @@ inBrowser(
   },
 );
 
+inBrowser(
+  "a column is made wider by its edge or by keys, and stays so in the address",
+  async ({ core, page, base }) => {
+    liveRun(core);
+    await page.goto(`${base}/?pane=list`);
+    const head = page.locator("th[data-column=reward]");
+    await head.waitFor();
+    const width = () => head.evaluate((e) => (e as HTMLElement).offsetWidth);
+    const before = await width();
+    const box = (await head.locator(".grip").boundingBox())!;
+    await page.mouse.move(box.x + 4, box.y + 8);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 64, box.y + 8);
+    await page.mouse.up();
+    assert.ok(Math.abs(await width() - before - 60) <= 2, `${before} and 60 more`);
+    assert.equal(await head.getAttribute("aria-sort"), null, "the list is not sorted by it");
+    await head.getByRole("button").focus();
+    await page.keyboard.press("Alt+ArrowLeft");
+    const chosen = await width();
+    assert.match(decodeURIComponent(page.url()), new RegExp(`width=reward:${chosen}`));
+    await page.reload();
+    await until(async () => await width() === chosen, { what: "the width of before" });
+    await head.locator(".grip").dblclick();
+    await until(async () => await width() === before, { what: "the usual width" });
+  },
+);
+
+inBrowser(
+  "a chart is hidden and shown again, by Undo, by its name, or by a button",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("hides");
+    core.addEpisodes(runId, 60, 5);
+    await page.goto(`${base}/runs/${runId}`);
+    const chart = page.locator("[data-series=episode_length]");
+    const hide = async () => {
+      await chart.locator("canvas").first().waitFor();
+      await chart.getByRole("button", { name: /^More of / }).click();
+      await chart.getByRole("button", { name: "Hide Episode length" }).click();
+      await chart.waitFor({ state: "detached" });
+      assert.match(page.url(), /without=episode_length/);
+    };
+    await hide();
+    await page.getByRole("button", { name: "Undo" }).click();
+    await hide();
+    await page.reload();
+    await until(() => points(page, "episode_reward"), { what: "the other chart" });
+    assert.equal(await chart.count(), 0);
+    await page.getByRole("button", { name: "Show 1 hidden" }).click();
+    await chart.locator("canvas").first().waitFor();
+    assert.ok(!page.url().includes("without="));
+  },
+);
+
 for (const count of [1, 20, 130, ...(LONG_TESTS ? [1000] : [])]) {
   inBrowser(
     `${count} runs: nothing moves while they load, on each width, and axe finds nothing`,

@@ -31,6 +31,7 @@ export const EXIT = {
 export function exitOfOutcome(outcome: Outcome | string): number {
   switch (outcome) {
     case "succeeded":
+    case "pruned":
       return EXIT.ok;
     case "canceled":
       return EXIT.canceled;

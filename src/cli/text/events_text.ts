@@ -2,7 +2,12 @@
 import { clock, number } from "../../base/text/format.ts";
 import type { EventJson } from "../../runs/fields/host_json.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
-import { stateWord } from "../../runs/fields/lifecycle_states.ts";
+import {
+  endText,
+  type RunState,
+  shownState,
+  stateWord,
+} from "../../runs/fields/lifecycle_states.ts";
 
 export interface EventLineOptions {
   color: boolean;
@@ -35,8 +40,10 @@ function eventText(event: EventJson, { color, brief }: EventLineOptions): string
   if (event.kind === "state") {
     const to = String(data["to"] ?? "");
     const from = data["from"] ? `${stateWord(String(data["from"]))} → ` : "";
-    const reason = data["reason"] ? `: ${escapeControl(String(data["reason"]))}` : "";
-    return `${from}${paint(escapeControl(stateWord(to)), stateStyle(to), color)}${reason}`;
+    const at = { state: to as RunState, reason: data["reason"] ? String(data["reason"]) : null };
+    const word = escapeControl(stateWord(shownState(at)));
+    const rest = escapeControl(endText(at)).slice(word.length);
+    return `${from}${paint(word, stateStyle(to), color)}${rest}`;
   }
   const fields = Object.entries(data)
     .filter(([key, value]) => value !== null && value !== "" && !(brief && key === "hint"))

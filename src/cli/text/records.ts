@@ -1,5 +1,5 @@
 /**
- * Telemetry records as the daemon sends them (JSON Lines, docs/reference/cli.md), for tables and
+ * Telemetry records as the daemon sends them (JSON Lines, docs/reference/json.md), for tables and
  * CSV.
  */
 import { publicFields, type TelemetryKind } from "../../records/record_fields.ts";

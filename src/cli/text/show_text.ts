@@ -7,7 +7,7 @@ import { timeText } from "../../runs/fields/run_texts.ts";
 import { facts, table } from "./table.ts";
 import { valueText } from "../../runs/parameter_text.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
-import { stateWord } from "../../runs/fields/lifecycle_states.ts";
+import { shownState, stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 export interface ShownRun extends RunDetailJson {
   artifacts: ArtifactJson[];
@@ -28,7 +28,7 @@ export interface ShowOptions {
 
 export function showText(run: ShownRun, { now, color, leftOut = [] }: ShowOptions): string {
   const headline = `${paint(escapeControl(run.name), "bold", color)}  ${
-    paint(stateWord(run.state), stateStyle(run.state), color)
+    paint(stateWord(shownState(run)), stateStyle(run.state), color)
   }\n`;
   const severalLines = run.notes.trimEnd().includes("\n");
   const texts = (of: readonly RunFact[]) =>
@@ -43,7 +43,11 @@ export function showText(run: ShownRun, { now, color, leftOut = [] }: ShowOption
     [
       { name: "at", text: (s) => timeText(s.at) },
       { name: "attempt", text: (s) => `#${s.attempt}` },
-      { name: "state", text: (s) => stateWord(s.to), style: (s) => stateStyle(s.to) },
+      {
+        name: "state",
+        text: (s) => stateWord(shownState({ state: s.to, reason: s.reason })),
+        style: (s) => stateStyle(s.to),
+      },
       { name: "event", text: (s) => s.reason ?? s.event },
     ],
     run.transitions,

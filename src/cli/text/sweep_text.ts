@@ -8,7 +8,7 @@ import { shellLine } from "../../base/text/terminal_text.ts";
 import { sparkline } from "./chart.ts";
 import { type Column, table } from "./table.ts";
 import { escapeControl } from "./text.ts";
-import { stateNamed, stateWord } from "../../runs/fields/lifecycle_states.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 interface Terminal {
   isTty: boolean;
@@ -30,8 +30,7 @@ const valueText = (value: unknown) => typeof value === "string" ? value : JSON.s
 
 const trialsWord = ([state, n]: [state: string, n: number]) =>
   `${n} ${trialWord(state).toLowerCase()}`;
-/** Of a run's state, or of what else a trial may be: refused, deleted, pruned. */
-const trialWord = (state: string) => stateWord(stateNamed(state) ?? state);
+const trialWord = (state: string) => stateWord(state.toUpperCase());
 
 /** `running: 12 of 48 made, 4 running, 8 succeeded` */
 export function statesLine({ state, made, total, states }: SweepJson): string {
@@ -138,7 +137,10 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
     );
   }
   if (detail === undefined) return lines.map((line) => `${escapeControl(line)}\n`).join("");
-  const { best, winner, points, trials, stopped, saved } = detail;
+  const { best, winner, points, trials, stopped, saved, reported } = detail;
+  if (reported.length > 0) {
+    lines.push(`       no trial has a value of it; they report ${reported.join(", ")}`);
+  }
   // The point is what a person keeps; one trial says little of it if there are several.
   const keeps = winner !== null && winner.values > 1 ? winner : best;
   if (best !== null) {
@@ -151,9 +153,8 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
   }
   if (keeps !== null && keeps === winner) {
     lines.push(
-      `winner ${meanText(winner)} over ${trialsText(winner.values)}: ${
-        parametersText(winner.parameters)
-      }`,
+      [`winner ${meanText(winner)} over ${trialsText(winner.values)}`]
+        .concat(parametersText(winner.parameters) || []).join(": "),
     );
     lines.push(`       ${winner.command}`);
   }
@@ -178,7 +179,9 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
     importanceLines(sweepImportance(sweep), sweep);
   const rows = points.length === trials.length ? [] : ranked(points, metric?.goal ?? "max");
   if (rows.length > 0) {
-    text += `\n${table(pointColumns(rows), rows.slice(0, MOST_ROWS), optionsOf(terminal))}`;
+    text += `\n${
+      table(pointColumns(rows, metric !== null), rows.slice(0, MOST_ROWS), optionsOf(terminal))
+    }`;
   }
   text += left(rows.length);
   if (trials.length > 0) {
@@ -200,15 +203,21 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
 
 const left = (rows: number) => rows > MOST_ROWS ? `(${MOST_ROWS} of ${rows}; all: -o csv)\n` : "";
 
-function pointColumns(points: readonly PointJson[]): Column<PointJson>[] {
+/** @param judged they have values of a metric */
+function pointColumns(points: readonly PointJson[], judged: boolean): Column<PointJson>[] {
+  const values: Column<PointJson>[] = judged
+    ? [
+      { name: "mean", heading: "MEAN [95 %]", align: "right", text: meanText },
+      { name: "values", align: "right", text: ({ values, trials }) => `${values}/${trials}` },
+      { name: "pruned", align: "right", text: ({ pruned }) => String(pruned) },
+    ]
+    : [{ name: "trials", align: "right", text: ({ trials }) => String(trials) }];
   return [
     ...namesIn(points).map((name): Column<PointJson> => ({
       ...{ name, shrinkTo: 6, align: "right" },
       text: ({ parameters }) => parameters[name] === undefined ? "" : valueText(parameters[name]),
     })),
-    { name: "mean", heading: "MEAN [95 %]", align: "right", text: meanText },
-    { name: "values", align: "right", text: ({ values, trials }) => `${values}/${trials}` },
-    { name: "pruned", align: "right", text: ({ pruned }) => String(pruned) },
+    ...values,
     { name: "failed", align: "right", text: ({ failed }) => String(failed) },
   ];
 }

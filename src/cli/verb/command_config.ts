@@ -161,6 +161,9 @@ const TAKES_CODE_BY_E = /^(node|ruby|julia)$/;
 export function nameOf(words: readonly string[]): string {
   const base = (path: string) => path.split("/").filter((p) => p !== "").at(-1) ?? path;
   const program = base(words[0]!);
+  // `env NAME=VALUE PROGRAM …`
+  const behind = program === "env" ? words.slice(1).findIndex((w) => !/^-|=/.test(w)) : -1;
+  if (behind >= 0) return nameOf(words.slice(1 + behind));
   const at = INTERPRETER.test(program)
     ? words.findIndex((w, i) => i > 0 && !w.startsWith("-") && !SUBCOMMANDS.includes(w))
     : -1;

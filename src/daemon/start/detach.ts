@@ -9,7 +9,7 @@ import { hostEnvironment } from "../../os/processes/environment.ts";
 import { readTextIfThere } from "../../os/files/files.ts";
 import { processRef } from "../../os/processes/identity.ts";
 import { selfCommand } from "../../os/processes/self.ts";
-import { shellOutput, startDetached } from "../../os/processes/shell.ts";
+import { shellOutput, SOON, startDetached } from "../../os/processes/shell.ts";
 import { daemonPlan } from "../../permissions/daemon_plan.ts";
 import { flagsOf } from "../../permissions/permissions.ts";
 import { realWorld } from "../../permissions/world.ts";
@@ -146,8 +146,8 @@ function lastLines(path: string, since: number): string {
  * run without a log-in.
  */
 const LOGIND =
-  "busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager " +
-  'KillUserProcesses && loginctl show-user "$(id -un)" -p Linger';
+  `${SOON} busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager ` +
+  'KillUserProcesses && soon loginctl show-user "$(id -u)" -p Linger';
 
 export interface Logout {
   kills: boolean;

@@ -1,5 +1,5 @@
 /** The options of `mosaic daemon`. */
-import { OBJECTIVE_FORM, objectiveOf } from "../../records/objective.ts";
+import { OBJECTIVE_FORM, objectiveOf, taggedObjective } from "../../records/objective.ts";
 import { withoutTrailingSlashes } from "../../base/text/trailing_slashes.ts";
 import { DEFAULT_HTTP, DEFAULT_LISTEN, GRACE_S } from "../../base/agreed.ts";
 import { type Command, CommanderError, Option } from "commander";
@@ -53,6 +53,8 @@ export interface DaemonOptions {
   maxGpusPerUser: number | undefined;
   /** Running runs of one owner; undefined: no limit. */
   maxRunsPerUser: number | undefined;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  maxDiskPerUser: number | undefined;
   bounds: Bounds;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
@@ -68,8 +70,8 @@ export interface DaemonOptions {
   workerUser: WorkerUserOption | undefined;
   /** Rules for every run, in addition to its own; see config_defaults.ts. */
   alerts: string | undefined;
-  /** The metric by which runs are judged that choose none. */
-  objective: string | undefined;
+  /** The metrics by which runs are judged that choose none, as `METRIC` or `TAG=METRIC`. */
+  objectives: readonly string[];
   /** Defaults of `metadata.slurm`. */
   slurm: string | undefined;
   /** Address and certificate authority of the API for proxies on other hosts. */
@@ -106,7 +108,9 @@ function listenAddress(text: string): string {
 }
 
 function objective(text: string): string {
-  if (objectiveOf(text) === undefined) throw new Error(`must be ${OBJECTIVE_FORM}`);
+  if (objectiveOf(taggedObjective(text).metric) === undefined) {
+    throw new Error(`must be ${OBJECTIVE_FORM}, or TAG=METRIC for the runs with a tag`);
+  }
   return text;
 }
 
@@ -216,6 +220,12 @@ function tlsFiles(
 }
 
 /** An option whose value is checked while the command line is parsed. */
+/** Of all that are given, in their order. */
+function repeatable(option: Option): Option {
+  const one = option.parseArg!;
+  return option.argParser((text: string, before: unknown[] = []) => [...before, one(text, null)]);
+}
+
 function checked<T>(
   flags: string,
   description: string,
@@ -267,8 +277,9 @@ export function daemonOptions(
   args: string[],
   env: (name: string) => string | undefined,
   verb: "daemon" | "up" = "daemon",
+  context = realContext(),
 ): DaemonOptions | undefined {
-  const command = newCommand(findVerb(verb)!, realContext())
+  const command = newCommand(findVerb(verb)!, context)
     .description(
       verb === "up"
         ? "Starts a daemon in the background, unless one is running on the state directory, and waits until it is ready. It " +
@@ -337,7 +348,7 @@ export function daemonOptions(
         "maximum runs starting at once",
         whole(1),
         Math.max(4, 2 * cpuCount()),
-      ),
+      ).default(Math.max(4, 2 * cpuCount()), "2 per CPU, at least 4"),
     )
     .addOption(
       checked(
@@ -367,6 +378,13 @@ export function daemonOptions(
         "--max-runs-per-user <n>",
         "maximum running runs of one user; further ones wait",
         whole(1),
+      ),
+    )
+    .addOption(
+      checked(
+        "--max-disk-per-user <size>",
+        "disk space of one user's runs, beyond which further ones are refused",
+        bytes,
       ),
     )
     .addOption(
@@ -434,12 +452,12 @@ export function daemonOptions(
       ),
     )
     .addOption(
-      checked(
+      repeatable(checked(
         "--objective <metric>",
         "the number by which list, page, top and compare judge runs that choose none themselves, as eval/reward:max " +
-          "(or :min, :last, :mean)",
+          "(or :min, :last, :mean); TAG=METRIC for the runs of a project, by their tag (repeatable)",
         objective,
-      ),
+      )),
     )
     .addOption(
       new Option(
@@ -531,16 +549,28 @@ export function daemonOptions(
       "start in the background, in a session of its own, and wait until it is ready",
     )
     .addOption(new Option(DETACHED_OPTION).hideHelp())
-    .optionsGroup("Limits (a request that exceeds one fails with RESOURCE_EXHAUSTED):")
+    .optionsGroup(
+      "Limits (a request that exceeds one fails: RESOURCE_EXHAUSTED, exit code 7, HTTP 429):",
+    )
     .addOption(bound("maxQueue", "maximum queued runs", whole(0)))
     .addOption(bound("submitRate", "maximum submissions per second", positive))
-    .addOption(bound("submitBurst", "maximum submissions in a burst", whole(1)))
+    .addOption(bound("submitBurst", "maximum submissions at once, after a time without", whole(1)))
     .addOption(bound("maxStreams", "maximum open streams, without those of proxies", whole(1)))
-    .addOption(bound("maxStreamsPerConnection", "maximum open streams per connection", whole(1)))
+    .addOption(
+      bound(
+        "maxStreamsPerConnection",
+        "maximum open streams per connection; of ended runs ten times as many",
+        whole(1),
+      ),
+    )
     .addOption(bound("maxStreamsPerRun", "maximum open streams per run", whole(1)))
     .addOption(bound("maxPageStreams", "maximum live connections of the page", whole(1)))
     .addOption(
-      bound("maxConnections", "maximum connections of gRPC, and of the API with TLS", whole(1)),
+      bound(
+        "maxConnections",
+        "maximum connections of gRPC, and of the API with TLS; further ones are closed",
+        whole(1),
+      ),
     )
     .addOption(
       bound(
@@ -549,19 +579,31 @@ export function daemonOptions(
         sizeBetween(64 << 10, BOUNDS.maxMessageBytes.standard),
       ),
     )
-    .addOption(bound("logLines", "maximum lines per second sent to one reader of a log", whole(1)))
-    .addOption(bound("ringSteps", "newest steps kept in memory per run", whole(1)))
+    .addOption(
+      bound(
+        "logLines",
+        "maximum lines per second sent to one reader of a log; the rest is left out and counted",
+        whole(1),
+      ),
+    )
+    .addOption(
+      bound(
+        "ringSteps",
+        "newest steps kept in memory per run; older ones are read from the database",
+        whole(1),
+      ),
+    )
     .addOption(
       bound(
         "ringBytes",
-        "maximum memory for the newest records of all runs",
+        "maximum memory for the newest records of all runs; of one run an eighth",
         sizeBetween(1 << 20, Infinity),
       ),
     )
     .addOption(
       bound(
         "maxUploadBytes",
-        "maximum size of the files that an attempt on a host of its own uploads",
+        "maximum size of the files that an attempt on a host of its own uploads; others stay there (file_left)",
         bytes,
       ),
     )
@@ -575,7 +617,7 @@ export function daemonOptions(
     .addOption(
       bound(
         "windowBytes",
-        "maximum unacknowledged bytes per proxy",
+        "maximum unacknowledged bytes per proxy, which then waits",
         sizeBetween(64 << 10, 1 << 30),
       ),
     )
@@ -648,6 +690,7 @@ export function daemonOptions(
     shares: given.share && { weights: given.share, halfLifeMs: given.shareHalfLife },
     maxGpusPerUser: given.maxGpusPerUser,
     maxRunsPerUser: given.maxRunsPerUser,
+    maxDiskPerUser: given.maxDiskPerUser,
     bounds: boundsOf(command),
     handshakeTimeoutSeconds: given.handshakeTimeout,
     heartbeatTimeoutSeconds: given.heartbeatTimeout,
@@ -658,7 +701,7 @@ export function daemonOptions(
     cgroupParent: given.cgroupParent,
     workerUser: given.workerUser,
     alerts: given.alerts,
-    objective: given.objective,
+    objectives: given.objective ?? [],
     slurm: given.slurm,
     advertise: {
       target: given.advertise,

@@ -2,14 +2,14 @@
 import { messageOf } from "../../base/errors.ts";
 import type { Layout } from "../../base/layout.ts";
 import { installPythonHelper } from "../../os/python_helper.ts";
+import { readTextIfThere, removeIfThere, writeFileAtomic } from "../../os/files/files.ts";
 import {
   type PlaceLock,
-  readTextIfThere,
-  removeIfThere,
+  recordedHolder,
+  recordHolder,
   tryLockPlace,
-  writeFileAtomic,
-} from "../../os/files/files.ts";
-import { type ProcessRef, processRef } from "../../os/processes/identity.ts";
+} from "../../os/files/place_lock.ts";
+import type { ProcessRef } from "../../os/processes/identity.ts";
 import { signalProcess } from "../../os/processes/signals.ts";
 import { isShortage, troubleOf } from "../../os/processes/shortage.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
@@ -172,17 +172,6 @@ function pidIn({ pidFile }: Layout): string | undefined {
   return readTextIfThere(pidFile)?.trim();
 }
 
-/**
- * The lock's holder writes its pid and identity into the file; a pid alone may have been reused.
- */
-function recordHolder({ file }: PlaceLock): void {
-  const bytes = new TextEncoder().encode(`${JSON.stringify(processRef(Deno.pid))}\n`);
-  // Overwrite in place, which needs no free space.
-  file.seekSync(0, Deno.SeekMode.Start);
-  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
-  file.truncateSync(bytes.length);
-}
-
 /** On a full disk the pid is missing from the file; the lock itself still holds. */
 function ignoringShortage(write: () => void): void {
   try {
@@ -201,13 +190,8 @@ function holderOf(layout: Layout): ProcessRef | undefined {
 }
 
 function processNamedIn(path: string): ProcessRef | undefined {
-  try {
-    const { pid, identity } = JSON.parse(readTextIfThere(path) ?? "") as ProcessRef;
-    const found = processRef(pid);
-    return found?.identity === identity ? found : undefined;
-  } catch {
-    return undefined;
-  }
+  const holder = recordedHolder(path);
+  return holder === "gone" ? undefined : holder;
 }
 
 function unusable(layout: Layout, error: unknown): unknown {

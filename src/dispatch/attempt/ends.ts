@@ -157,7 +157,8 @@ export class Ends {
   #enter(attempt: Attempt, { event, patch }: Verdict, now: number): RunRow {
     const { registry, telemetry, log, onEnded } = this.#options;
     const { runId, plan, progress } = attempt;
-    const row = registry.apply(runId, event, patch, (ended) => {
+    const within = this.#options.children.importedInto(registry.require(runId));
+    const row = registry.apply(runId, event, { ...patch, ...within }, (ended) => {
       const endEvent = endedEvent(ended, telemetry.summary(runId), progress.clock.used(now));
       return this.#nextAttempt(ended, plan) === undefined
         ? endEvent

@@ -146,6 +146,7 @@ export class Session implements ProxySession {
       intake.enterEvents(result);
       attempt.progress.tells(result.events);
       this.#options.children.makeTrials(within ?? attempt.runId, result.events);
+      this.#options.children.tracked(within ?? attempt.runId, delivered.events);
       this.#metricStepReached(attempt, clock());
     }
     if (runs.get(attempt.runId) !== supervised) return;

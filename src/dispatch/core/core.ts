@@ -2,6 +2,7 @@
  * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters
  * translate and decide nothing. src/dispatch/core/engine.ts implements it.
  */
+import type { MergedLog } from "../../journal/merged_log.ts";
 import type { LogFile } from "../../journal/packed_log.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
@@ -87,6 +88,8 @@ export interface Core {
   readonly version: string;
   /** How long deleted runs stay in the trash; 0: they are removed at once. */
   readonly keepDeletedMs: number;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  readonly maxDiskPerUser: number | undefined;
 
   /**
    * @param submitter a token's name, or uid:N
@@ -110,10 +113,10 @@ export interface Core {
     anyName: boolean,
     submitter: string,
   ): Promise<SweepJson>;
-  /** Who began the sweep. @throws MosaicError `not_found` */
-  ownerOfSweep(ref: string): string;
-  /** Newest first, without their trials. */
-  listSweeps(limit: number): Promise<SweepJson[]>;
+  /** Who began the sweep. @param alone only among this owner's @throws MosaicError `not_found` */
+  ownerOfSweep(ref: string, alone?: string): string;
+  /** Newest first, without their trials. @param owner only those that this one began */
+  listSweeps(limit: number, owner?: string): Promise<SweepJson[]>;
   /**
    * By name, id or "@last". @param trials how many of its newest trials are listed @throws
    * MosaicError `not_found`
@@ -231,9 +234,17 @@ export interface Core {
   /** The original's Publish RPCs. @throws `not_found`, `failed_precondition` (not registered). */
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void;
   /**
-   * Numbers and parameters that a worker sends in addition to its output. @throws as `publish` does
+   * Numbers and parameters that a worker sends in addition to its output; those of a run within go
+   * there. @throws as `publish` does
    */
-  record(runId: string, events: WorkerEventRecord[]): void;
+  record(runId: string, events: WorkerEventRecord[], within?: string): void;
+  /**
+   * The run within a run that has this key; it is made if it is new, and undefined if the run has
+   * too many.
+   */
+  childRun(runId: string, key: string, name: string): string | undefined;
+  /** A run within a run has ended, as MLflow's clients say it. */
+  endChild(runId: string, status: string): void;
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
   /**
    * A reader of the run has used up its credits (true), or has credits again or has disconnected
@@ -262,6 +273,8 @@ export interface Core {
   logFile(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): string;
   /** That file, including its packed or thinned part; undefined if there is none. */
   openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined;
+  /** Both as one log, in the order in which they were written. */
+  openMergedLog(row: RunRow, of?: LogOf): MergedLog;
   /** The ranks of the newest attempt; empty for a run with one rank. */
   ranks(row: RunRow): Rank[];
   host(): HostInfo;

@@ -21,6 +21,10 @@ import {
 } from "../../os/processes/descriptors.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { SharePolicy } from "../gpus/sharing.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import { readRecord } from "../../os/files/untrusted.ts";
+import { logTimesOf } from "../../journal/log_times.ts";
+import { MergedLog } from "../../journal/merged_log.ts";
 import { type LogFile, openLog } from "../../journal/packed_log.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
@@ -36,12 +40,14 @@ import type {
 } from "../../gen/records/record_types.ts";
 import { rendered, stepsOf } from "../../journal/thin_log.ts";
 import type { TelemetryLog, TelemetryReader } from "../../telemetry/telemetry_log.ts";
+import { Objectives } from "../../records/objective.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
 import type { Shares } from "../queue/shares.ts";
 import { Preemptions } from "../queue/preemptions.ts";
+import { DiskQuota } from "../queue/disk_quota.ts";
 import { Users } from "../queue/users.ts";
 import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
@@ -112,6 +118,8 @@ export interface EngineOptions {
   maxGpusPerUser?: number | undefined;
   /** Running runs of one owner; undefined: no limit. */
   maxRunsPerUser?: number | undefined;
+  /** Bytes of one owner's runs; undefined: no limit. */
+  maxDiskPerUser?: number | undefined;
   /** How long a run that is to give way may take to save a checkpoint. */
   preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
@@ -121,7 +129,7 @@ export interface EngineOptions {
   /** Rules for every run, in addition to its own. */
   alerts?: readonly AlertRule[];
   /** The metric by which runs are judged that choose none, such as `eval/reward:max`. */
-  objective?: string | undefined;
+  objectives?: readonly string[] | undefined;
   /** Authentication of calls. */
   auth?: Auth;
   /** A TCP listener requires no token from processes of the daemon's user. */
@@ -173,9 +181,11 @@ export class Engine implements Core {
   readonly startedAt = Date.now();
   readonly version: string;
   readonly keepDeletedMs: number;
+  readonly maxDiskPerUser: number | undefined;
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
+  readonly #disk: DiskQuota;
   readonly #placer: Placer;
   readonly #deadlines: Deadlines;
   readonly #artifacts: Artifacts;
@@ -189,6 +199,7 @@ export class Engine implements Core {
   readonly #submissions: Submissions;
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
+  readonly #objectives: Objectives;
   #addresses = { listen: "", http: "", tls: false, socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
@@ -204,6 +215,7 @@ export class Engine implements Core {
     this.log = log;
     this.version = options.version;
     this.keepDeletedMs = options.keepDeletedMs ?? KEEP_DELETED_MS;
+    this.maxDiskPerUser = options.maxDiskPerUser;
     const descriptors = options.descriptors ?? NEVER_SHORT;
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
@@ -255,6 +267,13 @@ export class Engine implements Core {
       },
     });
     const users = new Users(options);
+    this.#disk = new DiskQuota({
+      maxBytes: options.maxDiskPerUser,
+      measure: () => this.#cleanup.diskUsage(),
+      owners: () => registry.owners(),
+      onChanged: () => this.#dispatcher.wake(),
+      log: options.log,
+    });
     const turns = new Turns({
       registry,
       log,
@@ -291,6 +310,7 @@ export class Engine implements Core {
       placer: this.#placer,
       turns,
       users,
+      disk: this.#disk,
       preemptions: new Preemptions({
         ...options,
         supervisor: this.#supervisor,
@@ -357,11 +377,12 @@ export class Engine implements Core {
       findArtifact: (artifact) => this.lineage.find(artifact),
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
+      disk: this.#disk,
       durable: options.durability === "full",
     });
     this.#views = new Views({
       ...parts,
-      objective: options.objective,
+      objectives: this.#objectives = new Objectives(options.objectives),
       daemon: () => ({ version: this.version, startedAt: this.startedAt, ...this.#addresses }),
     });
     this.#workerCalls = new WorkerCalls({ ...parts, control: this.#control });
@@ -406,6 +427,7 @@ export class Engine implements Core {
     this.#artifacts.recover();
     this.#boot.begin();
     this.#dispatcher.start();
+    this.#disk.start();
     this.#placer.start();
     this.#deadlines.start();
     if (this.#options.registry.sweeps.unfinished().length > 0) {
@@ -420,6 +442,7 @@ export class Engine implements Core {
     // Failed to load: it never began.
     const sweeps = await this.#sweeps?.catch(() => undefined);
     await sweeps?.sweeps.close();
+    this.#disk.close();
     this.#boot.close();
     this.#deadlines.close();
     this.#cleanup.close();
@@ -471,6 +494,7 @@ export class Engine implements Core {
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) =>
           this.#submissions.submit(configJson, runId, submitter, trial),
+        together: (work) => this.#submissions.together(work),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
         canPause: (runId) => this.#control.canPause(runId),
         pause: (runId) => this.#control.pause(runId),
@@ -484,8 +508,8 @@ export class Engine implements Core {
     });
   }
 
-  ownerOfSweep(ref: string): string {
-    return this.#options.registry.sweeps.resolve(ref).submitter;
+  ownerOfSweep(ref: string, alone?: string): string {
+    return this.#options.registry.sweeps.resolve(ref, alone).submitter;
   }
 
   async beginSweep(
@@ -497,11 +521,11 @@ export class Engine implements Core {
     const { sweeps } = await this.#sweepParts();
     return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
   }
-  async listSweeps(limit: number): Promise<SweepJson[]> {
+  async listSweeps(limit: number, owner?: string): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
     const found: SweepJson[] = [];
     let began = performance.now();
-    for (const row of this.#options.registry.sweeps.list(limit)) {
+    for (const row of this.#options.registry.sweeps.list(limit, owner)) {
       const trouble = sweeps.troubleOf(row.sweepId);
       found.push(summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), trouble));
       if (performance.now() < began + LIST_TURN_MS) continue;
@@ -590,7 +614,7 @@ export class Engine implements Core {
     return {
       runs,
       records,
-      objective: this.#options.objective,
+      objectives: this.#objectives,
       detail: (row: RunRow) => this.detail(row),
     };
   }
@@ -622,6 +646,16 @@ export class Engine implements Core {
   openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
+  }
+  openMergedLog(row: RunRow, of: LogOf = {}): MergedLog {
+    const path = this.logFile(row, "stdout", of).replace(/\.stdout\.log$/, ".times");
+    const ended = isEnded(row.state) || (of.attempt ?? row.attempt) !== row.attempt;
+    return new MergedLog(
+      this.openLog(row, "stdout", of),
+      this.openLog(row, "stderr", of),
+      logTimesOf(readRecord(path) ?? ""),
+      ended,
+    );
   }
   /** What a run's processes and GPUs used just now. */
   sampled(
@@ -730,8 +764,14 @@ export class Engine implements Core {
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
     this.#workerCalls.publish(runId, steps, episodes);
   }
-  record(runId: string, events: WorkerEventRecord[]): void {
-    this.#workerCalls.publish(runId, [], [], events, "mlflow");
+  record(runId: string, events: WorkerEventRecord[], within?: string): void {
+    this.#workerCalls.publish(runId, [], [], events, "mlflow", within);
+  }
+  childRun(runId: string, key: string, name: string): string | undefined {
+    return this.#supervisor.children.child(runId, key, name);
+  }
+  endChild(runId: string, status: string): void {
+    this.#supervisor.children.endOne(runId, status);
   }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.#placer.arrived(hello);

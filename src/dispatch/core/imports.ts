@@ -8,6 +8,7 @@ import type { Logger } from "../../base/log.ts";
 import { type ForeignRows, openForeignRows } from "../../registry/foreign_rows.ts";
 import { isEnded, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import { migrate as migrateRegistry } from "../../registry/migrations.ts";
+import { childIdsOf } from "../../registry/moved_run.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { isConfigOf, removeRunFiles } from "../../registry/retention/removal.ts";
 import type { RunRow } from "../../registry/row_types.ts";
@@ -53,31 +54,37 @@ export async function importRun(
   try {
     removeLeft(layout);
     using rows = opened(`${spool}/registry.db`, "registry.db", migrateRegistry);
-    const run = rows?.prepare("SELECT run_id, state, base_dir, worker_id FROM runs").get();
+    const run = rows?.prepare(
+      "SELECT run_id, state, base_dir, worker_id FROM runs WHERE parent IS NULL",
+    ).get();
     const baseDir = BASE_DIRS.find((base) => base === run?.["base_dir"]);
     const id = String(run?.["run_id"]);
-    const isOne = /^[0-9A-Z]{26}$/.test(id) && FILE_NAME_PART.test(String(run?.["worker_id"]));
+    const all = rows === undefined ? [] : [id, ...childIdsOf(rows, id)];
+    const isOne = all.every((one) => /^[0-9A-Z]{26}$/.test(one)) &&
+      FILE_NAME_PART.test(String(run?.["worker_id"]));
     if (rows === undefined || baseDir === undefined || !isOne) {
       throw new MosaicError(
         "invalid_argument",
         `${spool} has no run: mosaic import makes such directories`,
       );
     }
-    if (!isEnded(run!["state"] as RunState)) {
+    for (const { run_id, state } of rows.prepare("SELECT run_id, state FROM runs").all()) {
+      if (isEnded(state as RunState)) continue;
       throw new MosaicError(
         "invalid_argument",
-        `run ${id} of ${spool} is ${run!["state"]}, and has not ended`,
+        `run ${run_id} of ${spool} is ${state}, and has not ended`,
       );
     }
-    if (registry.known(id) !== undefined || underWay.has(id)) {
-      throw new MosaicError("already_exists", `run ${id} already exists`);
+    const known = all.find((one) => registry.known(one) !== undefined || underWay.has(one));
+    if (known !== undefined) {
+      throw new MosaicError("already_exists", `run ${known} already exists`);
     }
     underWay.add(runId = id);
     // Rows of an interrupted import.
-    telemetry.discard(id);
+    for (const one of all) telemetry.discard(one);
     await removeRunFiles(layout, id);
     using records = opened(`${spool}/telemetry.sqlite`, "telemetry.sqlite", migrateTelemetry);
-    if (records !== undefined) await telemetry.adopt(records, id);
+    if (records !== undefined) { for (const one of all) await telemetry.adopt(records, one); }
     for (const { name } of entriesOf(`${spool}/configs`)) {
       if (isConfigOf(id, name)) {
         Deno.renameSync(`${spool}/configs/${name}`, `${layout.configs}/${name}`);

@@ -14,7 +14,7 @@ import {
 } from "../../runs/query/query_columns.ts";
 import { byValue, sortOf } from "../../runs/query/order.ts";
 import { stepsReached } from "../../records/progress_series.ts";
-import { objectiveOf, oneNumber } from "../../records/objective.ts";
+import { objectiveOf, type Objectives, oneNumber } from "../../records/objective.ts";
 import { fitting } from "../../registry/listing.ts";
 import {
   Budget,
@@ -54,7 +54,7 @@ export interface ValueReaders {
 interface Readers extends ValueReaders {
   detail(row: RunRow): RunDetail;
   /** Of runs that choose none. */
-  objective?: string | undefined;
+  objectives: Objectives;
 }
 
 type Lookup = (run: RunOutline) => Value;
@@ -188,7 +188,7 @@ function lookupOf(readers: Readers, column: QueryColumn): Lookup {
 }
 
 /** As `oneNumber`. Objectives and their series are read once for all runs. */
-function rewardLookup({ runs, records, objective }: Readers): Lookup {
+function rewardLookup({ runs, records, objectives }: Readers): Lookup {
   let own: Map<string, string> | undefined;
   const series = new Map<string, Map<string, number | null>>();
   const valuesOf = (chosen: string) => {
@@ -205,9 +205,9 @@ function rewardLookup({ runs, records, objective }: Readers): Lookup {
     }
     return values;
   };
-  return ({ runId }) => {
+  return ({ runId, tags }) => {
     own ??= runs.objectives();
-    const chosen = own.get(runId) ?? objective;
+    const chosen = objectives.of(own.get(runId), tags);
     const { meanReward100, reportedReward } = records.summary(runId);
     const value = chosen === undefined ? undefined : { value: valuesOf(chosen).get(runId) };
     return oneNumber(value, meanReward100, reportedReward) ?? undefined;

@@ -13,6 +13,7 @@ import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import {
   objectiveIn,
   objectiveOf,
+  type Objectives,
   type ObjectiveValue,
   oneNumber,
 } from "../../records/objective.ts";
@@ -38,7 +39,7 @@ export interface ViewsOptions {
   dispatcher: Dispatcher;
   placer: Placer;
   /** Of runs that choose none; undefined: none. */
-  objective?: string | undefined;
+  objectives: Objectives;
   /** What is known of the daemon itself. */
   daemon: () => { version: string; startedAt: number; listen: string; http: string; tls: boolean };
 }
@@ -108,8 +109,8 @@ export class Views {
     return oneNumber(this.#objective(row), meanReward100, reportedReward);
   }
 
-  #objective({ runId, configJson }: RunRow): ObjectiveValue | null {
-    const chosen = objectiveIn(configJson) ?? this.#options.objective;
+  #objective({ runId, configJson, tags }: RunRow): ObjectiveValue | null {
+    const chosen = this.#options.objectives.of(objectiveIn(configJson), tags);
     const objective = chosen === undefined ? undefined : objectiveOf(chosen);
     if (chosen === undefined || objective === undefined) return null;
     const series = this.#options.telemetry.seriesOf(runId, objective.name);

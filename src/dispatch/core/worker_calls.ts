@@ -70,6 +70,7 @@ export class WorkerCalls {
     episodes: EpisodeRecord[],
     events: WorkerEventRecord[] = [],
     label = "",
+    within?: string,
   ): void {
     const { registry, telemetry, supervisor, log } = this.#options;
     const row = registry.require(runId);
@@ -79,7 +80,7 @@ export class WorkerCalls {
         `run ${runId} is ${row.state}: RegisterWorker comes first`,
       );
     }
-    telemetry.append(runId, row.attempt, steps, episodes, events, label);
+    telemetry.append(within ?? runId, within ? 1 : row.attempt, steps, episodes, events, label);
     try {
       const columns = {
         n: steps.length,

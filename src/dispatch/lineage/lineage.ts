@@ -8,7 +8,14 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
 import { parsedObject } from "../../base/text/json_text.ts";
 import type { Logger } from "../../base/log.ts";
-import type { UseRow, VersionRow } from "../../registry/lineage/lineage_rows.ts";
+import {
+  isAlias,
+  isArtifactName,
+  LATEST,
+  type UseRow,
+  VERSION,
+  type VersionRow,
+} from "../../registry/lineage/lineage_rows.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 
@@ -55,9 +62,6 @@ export interface LineageParts {
 
 /** Of a run's lineage, each way. */
 const MOST_EDGES = 500;
-const NAME = /^[A-Za-z][\w.-]{0,99}$/;
-const VERSION = /^v([1-9]\d{0,8})$/;
-const LATEST = "latest";
 const NOT_THERE: readonly string[] = ["not_found", "invalid_argument", "failed_precondition"];
 
 export class Lineage {
@@ -172,7 +176,7 @@ export class Lineage {
    * `failed_precondition` without a checksum
    */
   name(artifact: string, name: string, aliases: readonly string[]): NamedArtifact {
-    if (!NAME.test(name)) {
+    if (!isArtifactName(name)) {
       throw new MosaicError(
         "invalid_argument",
         `name ${JSON.stringify(name)} is no name of an artifact`,
@@ -181,9 +185,7 @@ export class Lineage {
         },
       );
     }
-    const wrong = aliases.find((alias) =>
-      !NAME.test(alias) || VERSION.test(alias) || alias === LATEST
-    );
+    const wrong = aliases.find((alias) => !isAlias(alias));
     if (wrong !== undefined) {
       throw new MosaicError("invalid_argument", `alias ${JSON.stringify(wrong)} cannot be given`, {
         hint: "A name of letters, digits, . _ -; latest and v1, v2 … are given by mosaic.",

@@ -17,6 +17,7 @@ import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Turn, Wishes } from "./turn.ts";
 import { type Turns, wishesOf } from "./predecessors.ts";
 import type { Preemptions } from "./preemptions.ts";
+import type { DiskQuota } from "./disk_quota.ts";
 import { sweepOf, type Users } from "./users.ts";
 import type { Holder } from "./wait_reasons.ts";
 
@@ -45,6 +46,7 @@ export interface DispatcherOptions {
   placer: Pick<Placer, "places" | "waiting">;
   turns: Turns;
   users: Users;
+  disk: Pick<DiskQuota, "over">;
   preemptions: Preemptions;
   /** A waiting run has ended. */
   onEnded: (row: RunRow) => void;
@@ -107,6 +109,8 @@ export class Dispatcher {
   readonly #options: DispatcherOptions;
   /** INIT runs in memory, so that events do not read a long queue from the database. */
   readonly #waiting = new Map<string, Waiting>();
+  /** How many of them have each priority. */
+  readonly #priorities = new Map<number, number>();
   /** Runs between the decision to start them and HANDSHAKE. */
   readonly #starting = new Map<string, Promise<void>>();
   /** Errors of the last attempts to start runs. */
@@ -160,7 +164,7 @@ export class Dispatcher {
   /** The position for a new run of this priority; runs in back-off count as before it. */
   placeFor(priority: number): number {
     let before = 0;
-    for (const run of this.#waiting.values()) if (run.priority >= priority) before++;
+    for (const [of, runs] of this.#priorities) if (of >= priority) before += runs;
     return before + 1;
   }
 
@@ -173,9 +177,24 @@ export class Dispatcher {
   changed(row: RunRow): void {
     this.#options.users.changed(row);
     this.#options.preemptions.changed(row);
-    if (waits(row)) this.#waiting.set(row.runId, waitingOf(row, this.#options.users));
-    else this.#waiting.delete(row.runId);
+    if (waits(row)) this.#enter(waitingOf(row, this.#options.users));
+    else this.#leave(row.runId);
     this.wake();
+  }
+
+  #enter(run: Waiting): void {
+    this.#leave(run.runId);
+    this.#waiting.set(run.runId, run);
+    this.#priorities.set(run.priority, (this.#priorities.get(run.priority) ?? 0) + 1);
+  }
+
+  #leave(runId: string): void {
+    const run = this.#waiting.get(runId);
+    if (run === undefined) return;
+    this.#waiting.delete(runId);
+    const left = this.#priorities.get(run.priority)! - 1;
+    if (left === 0) this.#priorities.delete(run.priority);
+    else this.#priorities.set(run.priority, left);
   }
 
   /** Dispatches soon, once for all calls in this turn. */
@@ -192,11 +211,12 @@ export class Dispatcher {
 
   #readQueue(): void {
     this.#waiting.clear();
+    this.#priorities.clear();
     for (const row of this.#options.registry.live()) {
       if (!waits(row) || this.#starting.has(row.runId) || this.#options.placer.places(row)) {
         continue;
       }
-      this.#waiting.set(row.runId, waitingOf(row, this.#options.users));
+      this.#enter(waitingOf(row, this.#options.users));
     }
   }
 
@@ -246,6 +266,7 @@ export class Dispatcher {
         maxGpusPerUser: users.maxGpus,
         runsOf: users.runsOf(this.#starting.keys()),
         maxRunsPerUser: users.maxRuns,
+        overDisk: this.#options.disk.over,
         totalSlots: slots.length,
         slotsKnown: !recovering.gpus,
         running: supervisor.sizeHere + recovering.runs + this.#starting.size,
@@ -337,7 +358,7 @@ export class Dispatcher {
   #start(runId: string, slots: readonly number[], shares: readonly NewShare[] = []): void {
     const { registry, supervisor, starter, log, preemptions } = this.#options;
     const row = registry.get(runId);
-    this.#waiting.delete(runId);
+    this.#leave(runId);
     if (row === undefined || !waits(row)) return;
     if (slots.length > 0) registry.gpus.claim(runId, slots);
     if (shares.length > 0) registry.gpus.claimShares(runId, shares);
@@ -361,7 +382,7 @@ export class Dispatcher {
           const waits = trouble === undefined
             ? {}
             : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
-          this.#waiting.set(runId, { ...waitingOf(now, this.#options.users), ...waits });
+          this.#enter({ ...waitingOf(now, this.#options.users), ...waits });
         }
         this.wake();
       });

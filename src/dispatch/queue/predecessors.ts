@@ -7,7 +7,7 @@ import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { SWEEP } from "../../config/queue_fields.ts";
 import type { SweepState } from "../../registry/sweeps/sweep_rows.ts";
-import { isEnded, LIVE_STATES } from "../../registry/lifecycle/lifecycle.ts";
+import { isEnded, LIVE_STATES, PRUNED } from "../../registry/lifecycle/lifecycle.ts";
 import { type Predecessor, type Turn, turnOf, type Wishes } from "./turn.ts";
 
 /**
@@ -136,14 +136,15 @@ export function sweepEnd(
     counts.refused ?? 0,
   ];
   if (failed + cancelled + refused === 0) return { end: "ok", how: "ended well" };
-  return {
-    end: "not_ok",
-    how: `ended with ${failed} failed, ${cancelled} cancelled and ${refused} refused trials`,
-  };
+  const parts = Object.entries({ failed, cancelled, refused }).filter(([, n]) => n > 0)
+    .map(([how, n]) => `${n} ${how}`);
+  const trials = failed + cancelled + refused === 1 ? "trial" : "trials";
+  return { end: "not_ok", how: `ended with ${parts.join(", ")} ${trials}` };
 }
 
 function endOf(state: string, reason: string | null): Pick<Predecessor, "end" | "how"> {
   if (state === "TERMINATED") return { end: "ok", how: "ended well" };
+  if (state === "CANCELLED" && reason === PRUNED) return { end: "ok", how: "was pruned" };
   const verb = state === "CANCELLED" ? "was cancelled" : "failed";
   return { end: "not_ok", how: reason === null ? verb : `${verb}: ${reason}` };
 }

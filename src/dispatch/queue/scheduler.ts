@@ -57,6 +57,8 @@ export interface Capacity {
   /** Running runs of each owner, and the most of one. */
   runsOf: ReadonlyMap<string, number>;
   maxRunsPerUser: number;
+  /** Owners beyond `--max-disk-per-user`, and how. */
+  overDisk?: ReadonlyMap<string, string>;
   /** What others than runs use of further slots, as text for people. */
   used: readonly string[];
   /**
@@ -168,6 +170,11 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   };
 
   for (const run of due) {
+    const overDisk = capacity.overDisk?.get(run.owner);
+    if (overDisk !== undefined) {
+      wait(run, waitText({ t: "disk_of_user", how: overDisk }));
+      continue;
+    }
     const runs = runsOf.get(run.owner) ?? 0;
     // Others' runs pass it, and nobody gives way to it.
     if (runs >= capacity.maxRunsPerUser) {

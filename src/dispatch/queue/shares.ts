@@ -6,7 +6,7 @@
  */
 
 export interface Shares {
-  /** By owner; 1 for the others. */
+  /** By owner, and by sweep as "sweep:NAME" among its owner's; 1 for the others. */
   weights: ReadonlyMap<string, number>;
   halfLifeMs: number;
 }
@@ -134,7 +134,7 @@ export function ranks(
       [owner, runs],
     ) => ({
       owner,
-      runs: takingTurns(runs, running),
+      runs: takingTurns(runs, running, weightOf),
       next: 0,
     }));
     for (let rank = 0; rank < equal.length; rank++) {
@@ -163,23 +163,25 @@ const unitsOf = ({ gpusRequested }: Ranked) => Math.max(1, gpusRequested);
 
 /**
  * Runs of one owner in order: next is always one of the sweep that has fewest units running, or
- * before it.
+ * before it, for its weight.
  */
 function takingTurns(
   runs: readonly Ranked[],
   running: ReadonlyMap<string, number>,
+  weightOf: (sweep: string) => number,
 ): readonly Ranked[] {
   const queues = [...Map.groupBy(runs, keyOf)].map(([key, runs]) => ({
     runs,
     next: 0,
-    load: running.get(key) ?? 0,
+    weight: weightOf(runs[0]!.sweep),
+    load: (running.get(key) ?? 0) / weightOf(runs[0]!.sweep),
   }));
   if (queues.length === 1) return runs;
   return runs.map(() => {
     const left = queues.filter(({ runs, next }) => next < runs.length);
     const least = left.reduce((least, queue) => queue.load < least.load ? queue : least);
     const run = least.runs[least.next++]!;
-    least.load += unitsOf(run);
+    least.load += unitsOf(run) / least.weight;
     return run;
   });
 }
@@ -189,7 +191,7 @@ function inOrder(a: Ranked, b: Ranked): number {
 }
 
 /**
- * The shares of "equal" or "alice=2,uid:1001=0.5". @throws Error that says what is wrong
+ * The shares of "equal" or "alice=2,uid:1001=0.5,sweep:ppo=3". @throws Error that says what is wrong
  */
 export function parseShares(text: string): ReadonlyMap<string, number> {
   if (text === "equal") return new Map();

@@ -19,6 +19,7 @@ import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { FoundArtifact } from "../lineage/lineage.ts";
 import type { Placer } from "../launch/placed/placer.ts";
+import type { DiskQuota } from "./disk_quota.ts";
 import { requireAdmissible, requireRoom, submit } from "./submission.ts";
 
 export interface SubmissionsOptions {
@@ -44,11 +45,14 @@ export interface SubmissionsOptions {
   slurm: SlurmFields;
   /** GPU slots of one owner at a time. */
   maxGpusPerUser: number;
+  disk: Pick<DiskQuota, "requireRoom">;
 }
 
 export class Submissions {
   readonly #options: SubmissionsOptions;
   readonly #rate: TokenBucket;
+  /** Runs of `together` that are not committed yet. */
+  #entered: RunRow[] | undefined;
 
   constructor(options: SubmissionsOptions) {
     this.#options = options;
@@ -83,7 +87,10 @@ export class Submissions {
     let result = "rejected";
     try {
       requireDescriptors(descriptors, "take a run");
-      if (trial === undefined) this.#admit(arrived);
+      if (trial === undefined) {
+        this.#admit(arrived);
+        this.#options.disk.requireRoom(submitter);
+      }
       const { row, fresh, leftOutParameters } = submit(configJson, runId, {
         registry,
         layout,
@@ -95,7 +102,7 @@ export class Submissions {
         maxGpusPerUser,
         admit,
         queueLength: this.#queueLength,
-        placeFor: (priority) => dispatcher.placeFor(priority),
+        placeFor: (priority) => dispatcher.placeFor(priority) + this.#enteredBefore(priority),
         maxQueue: bounds.maxQueue,
       }, trial);
       result = fresh ? "accepted" : "running_already";
@@ -107,7 +114,8 @@ export class Submissions {
             `only ${MAX_PARAMETERS} parameters are stored`,
           );
         }
-        onChanged(row);
+        if (this.#entered === undefined) onChanged(row);
+        else this.#entered.push(row);
       }
       return { runId: row.runId, digest: row.digest };
     } finally {
@@ -116,8 +124,33 @@ export class Submissions {
     }
   }
 
+  /**
+   * Submissions of `work` in one transaction, which costs as much as one alone: all are entered,
+   * or none. @param work may be called again where a disk was full
+   */
+  together<T>(work: () => T): T {
+    const entered: RunRow[] = [];
+    this.#entered = entered;
+    try {
+      const result = this.#options.registry.together(() => {
+        entered.length = 0;
+        return work();
+      });
+      this.#entered = undefined;
+      for (const row of entered) this.#options.onChanged(row);
+      return result;
+    } finally {
+      this.#entered = undefined;
+    }
+  }
+
+  #enteredBefore(priority: number): number {
+    return this.#entered?.filter((row) => row.priority >= priority).length ?? 0;
+  }
+
   get #queueLength(): number {
-    return this.#options.dispatcher.queueLength + this.#options.placer.waiting;
+    const { dispatcher, placer } = this.#options;
+    return dispatcher.queueLength + placer.waiting + (this.#entered?.length ?? 0);
   }
 
   /** @throws MosaicError `resource_exhausted` where the queue takes no further run */

@@ -27,6 +27,8 @@ export type WaitReason =
   }
   /** `--max-runs-per-user` */
   | { t: "runs_of_user"; owner: string; limit: number }
+  /** `--max-disk-per-user` */
+  | { t: "disk_of_user"; how: string }
   /** Nobody knows yet whether the free ones are used by others. */
   | { t: "gpus_asked"; wanted: number; what?: string }
   /**
@@ -84,6 +86,8 @@ export function waitText(reason: WaitReason): string {
       }, and may have ${reason.limit} at a time)`;
     case "runs_of_user":
       return `an end of ${reason.owner}'s runs, of which ${runs(reason.limit)} may run at a time`;
+    case "disk_of_user":
+      return `room on the disk: ${reason.how}`;
     case "gpus_asked":
       return `${reason.what ?? gpus(reason.wanted)} (the driver is asked whether they are free)`;
     case "gpus": {

@@ -105,55 +105,6 @@ export function tryLock(path: string): Deno.FsFile | undefined {
   return undefined;
 }
 
-/** A lock of a file and of its directory. */
-export interface PlaceLock {
-  readonly file: Deno.FsFile;
-  /** Whether the locked directory is still the one at its path, and not removed or replaced. */
-  isHere(): boolean;
-  /**
-   * Locks the file again if somebody has removed it: until then its lock protects nothing.
-   * @returns false if another process has locked the file that is there now
-   */
-  renew(): boolean;
-  close(): void;
-}
-
-/**
- * Takes both locks: the file's, for earlier versions, and its directory's, because after somebody
- * removes the file its lock protects nothing. Undefined if another process holds either.
- */
-export function tryLockPlace(path: string): PlaceLock | undefined {
-  let file = tryLock(path);
-  if (file === undefined) return undefined;
-  const directory = Deno.openSync(parentOf(path), { read: true });
-  const lock: PlaceLock = {
-    get file() {
-      return file!;
-    },
-    isHere: () => isAtPath(directory, parentOf(path)),
-    renew() {
-      if (isAtPath(file!, path)) return true;
-      const again = tryLock(path);
-      if (again === undefined) return false;
-      file!.close();
-      file = again;
-      return true;
-    },
-    close() {
-      directory.close();
-      file!.close();
-    },
-  };
-  try {
-    if (directory.tryLockSync(true)) return lock;
-  } catch {
-    // A file system that cannot lock directories (NFS): only the file's lock.
-    return lock;
-  }
-  lock.close();
-  return undefined;
-}
-
 /** @throws while the file system at the path is away */
 export function isAtPath(opened: Deno.FsFile, path: string): boolean {
   const there = infoIfThere(path);

@@ -589,7 +589,7 @@ class Run:
     id = property(lambda self: self.data["runId"])
     name = property(lambda self: self.data.get("name", ""))
     state = property(lambda self: self.data["state"], doc="INIT, EXECUTING, TERMINATED, FAULTED, CANCELLED …")
-    outcome = property(lambda self: self.data.get("outcome", ""), doc="succeeded, failed, canceled; empty while it is live")
+    outcome = property(lambda self: self.data.get("outcome", ""), doc="succeeded, failed, canceled, pruned; empty while it is live")
     reason = property(lambda self: self.data.get("reason", ""))
     tags = property(lambda self: self.data.get("tags", []))
     directory = property(lambda self: self.data.get("directory", ""))
@@ -680,6 +680,8 @@ class Run:
 def _html(value):
     import html
 
+    if value is None:
+        return ""
     return html.escape("%.6g" % value if isinstance(value, float) else str(value))
 
 

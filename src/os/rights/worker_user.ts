@@ -66,7 +66,7 @@ export function findUser(nameOrUid: string): WorkerUser {
   if (found.uid === 0) {
     throw new MosaicError("failed_precondition", "workers were to run as root; name another user");
   }
-  const groups = found.name === "" ? "" : shellOutput('id -G -- "$0"', found.name) ?? "";
+  const groups = found.name === "" ? "" : shellOutput(`${SOON} id -G -- "$0"`, found.name) ?? "";
   return { ...found, groups: groups.split(" ").map(Number).filter((group) => group > 0) };
 }
 

@@ -16,6 +16,7 @@ import { FileSource, formatAt, headOf, isExportedFile } from "./file_source.ts";
 import { matcherOf } from "./observation.ts";
 import { labelOf, writerOf } from "./labels.ts";
 import { keepMedia } from "./media_files.ts";
+import { compareEnds, isEndOfTrial } from "./child_places.ts";
 import { type Company, OWN_SOURCE, OwnSource } from "./own_source.ts";
 import { Pace } from "./pace.ts";
 import type { FormatName } from "../format/format_reader.ts";
@@ -391,7 +392,10 @@ export class FileSources {
     }
     const known = this.#sources.size;
     const unknown = found.filter(({ path }) => !this.#sources.has(path));
-    for (const one of this.#files.claim(unknown, this.#own, final)) this.#take(one, final);
+    const claimed = [...this.#files.claim(unknown, this.#own, final)]
+      .sort((a, b) => compareEnds(a.file.path, b.file.path));
+    for (const one of claimed) this.#take(one, final);
+    if (claimed.some(({ file }) => isEndOfTrial(file.path))) this.#next = known;
     this.#findDeleted(new Set(found.map(({ path }) => path)), final);
     if (final) {
       for (const glob of this.#files.unmatched(found)) this.#own.reportNotRead(glob, NO_MATCH);

@@ -24,6 +24,10 @@ import { jsonText } from "../text/text_records.ts";
 import { isMetricName, MAX_NAME_LENGTH, MAX_POINTS_PER_RECORD } from "../../records/points.ts";
 
 const METRICS_KIND = "metrics";
+/** What a tracker calls the run. */
+export const TRACKER_RUN_KIND = "tracker_run";
+/** The parameter with the group of a W&B run. */
+export const GROUP = "wandb_group";
 /** Prefix of names that mean something else in the store, such as `reward` and `time`. */
 const OWN = "tracked/";
 const MAX_TEXT = 16 << 10;
@@ -139,9 +143,22 @@ export function recordsOf(
       case "progress":
         events.push(eventOf(PROGRESS_KIND, { part: record.part }, undefined));
         break;
+      case "run": {
+        const { id, name, group, tags } = record;
+        // A group of W&B's is what runs of one kind share, such as seeds: as a parameter it groups.
+        if (group !== "") {
+          const values = { [GROUP]: group };
+          events.push(
+            eventOf("parameters", { source: trackerOf(source), values }, record.wallTime),
+          );
+        }
+        if (name !== "" || tags.length > 0) {
+          events.push(eventOf(TRACKER_RUN_KIND, { id, name, tags }, record.wallTime));
+        }
+        break;
+      }
       case "rewind": // how a curve goes back is in its steps
-      case "run": // are the tracker's words on the run, which mosaic has itself
-      case "status":
+      case "status": // mosaic has the run's end itself
       case "output": // printed as well
         break;
     }

@@ -4,11 +4,12 @@ import { infoIfThere } from "../../os/files/files.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { type FoundRun, withParts } from "./parts_of_runs.ts";
 import { hasItsFormat, isReadable } from "./read.ts";
+import { type PlacedRun, withPrograms } from "./trials.ts";
 
 export type { FoundRun };
 
 export interface Found {
-  runs: FoundRun[];
+  runs: PlacedRun[];
   /** Directories that could not be read, and why. */
   skipped: string[];
 }
@@ -58,7 +59,7 @@ export function findRuns(path: string, depth: number): Found {
   if (info.isFile) return { runs: [oneFile(real)], skipped: [] };
   const found: Found = { runs: [], skipped: [] };
   search(real, depth, found);
-  found.runs = withParts(found.runs, MAX_FILES_PER_RUN);
+  found.runs = withPrograms(withParts(found.runs, MAX_FILES_PER_RUN), real, MAX_FILES_PER_RUN);
   if (found.runs.length > 0) return found;
   throw new MosaicError(
     "not_found",

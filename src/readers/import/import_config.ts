@@ -27,13 +27,21 @@ function runNameOf({ directory, tracker }: Pick<ScannedRun, "directory" | "track
 
 export function importConfig(
   run: ScannedRun,
-  options: { name?: string | undefined; tags: readonly string[] },
+  options: {
+    name?: string | undefined;
+    tags: readonly string[];
+    /** The run that it is within, and as what. */
+    within?: { run: string; name: string; place: string; placeName: string } | undefined;
+  },
 ): Record<string, unknown> {
+  const { within } = options;
   const { id, name, project, group, tags } = run.tracker;
   const known = Object.entries({ id, name, project, group }).filter(([, value]) => value !== "");
   const own = tags.filter((tag) => tag !== "").map((tag) => cut(tag, LONGEST_TAG));
   return {
-    run_name: options.name ?? runNameOf(run),
+    run_name: within === undefined
+      ? options.name ?? runNameOf(run)
+      : cut(`${within.name}/${within.placeName}`, LONGEST_RUN_NAME),
     entry_point: "mosaic:import-worker",
     arguments: run.files,
     environment: {},
@@ -45,6 +53,7 @@ export function importConfig(
       imported: {
         directory: run.directory,
         files: run.files.map(baseName),
+        ...(within === undefined ? {} : { within: { run: within.run, place: within.place } }),
         ...(known.length === 0 ? {} : { tracker: Object.fromEntries(known) }),
       },
     },

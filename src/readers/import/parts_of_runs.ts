@@ -1,8 +1,9 @@
 /**
  * Joins what one writer has spread over directories: `add_scalars` and `add_hparams` make
- * sub-directories beside their run's event file, Keras writes `train` and `validation`. Live they
- * are one run, so they are one when imported. Pure.
+ * sub-directories beside their run's event file, Keras writes `train` and `validation`, and a
+ * resumed W&B run begins a new log. Live they are one run, so they are one when imported. Pure.
  */
+import { childPlaceOf, isEndOfTrial } from "../files/child_places.ts";
 import { fileKindOf, processOfEvents, trainerDirectoryOf } from "../formats.ts";
 import { natural } from "../../base/text/natural_order.ts";
 
@@ -15,8 +16,6 @@ export interface FoundRun {
 
 /** Directories of one run's parts, which have no file between them. */
 const PARTS = /^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test)$/i;
-/** `add_hparams` names its directory by the time. */
-const PARAMETERS = /^\d{9,}\.\d+$/;
 
 const parentOf = (directory: string) => directory.slice(0, directory.lastIndexOf("/")) || "/";
 const nameOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
@@ -34,16 +33,17 @@ function isPartOf(part: FoundRun, whole: FoundRun): boolean {
   const [of, by] = [processesOf(part), processesOf(whole)];
   if (of.size > 0 && by.size > 0) return [...of].some((one) => by.has(one));
   const name = nameOf(part.directory);
-  return PARTS.test(name) || PARAMETERS.test(name);
+  return PARTS.test(name) || isEndOfTrial(part.files[0]!);
 }
 
 /** @param most files of one run: parts that would make more stay runs of their own */
-export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
+export function withParts(all: readonly FoundRun[], most: number): FoundRun[] {
+  const runs = ofTrainers(all);
   const joined = new Map<string, FoundRun>();
   const others: FoundRun[] = [];
   // Directories before what is below them, so that a part of a part belongs to the whole.
   const wholeOf = new Map<string, FoundRun>();
-  for (let run of ofTrainers(runs).toSorted((a, b) => a.directory < b.directory ? -1 : 1)) {
+  for (let run of runs.toSorted((a, b) => a.directory < b.directory ? -1 : 1)) {
     // Parts add their files to it.
     run = { ...run, files: [...run.files] };
     if (!isOfEvents(run)) {
@@ -64,8 +64,9 @@ export function withParts(runs: readonly FoundRun[], most: number): FoundRun[] {
     wholeOf.set(run.directory, run);
     joined.set(run.directory, run);
   }
+  const whole = withResumed(others, most);
   const order = new Map(runs.flatMap(({ files }) => files).map((file, i) => [file, i]));
-  return [...others, ...withoutHalves([...joined.values()], most)]
+  return [...whole, ...withoutHalves([...joined.values()], most)]
     .sort((a, b) => order.get(a.files[0]!)! - order.get(b.files[0]!)!);
 }
 
@@ -73,7 +74,7 @@ const isOfTrainer = (file: string) => fileKindOf(file)?.format.startsWith("train
 
 /**
  * What Transformers' Trainer writes in each checkpoint repeats what the earlier ones have: the
- * newest belongs to the Trainer's one run, or is its run.
+ * newest is the Trainer's run; its event files have the same numbers.
  */
 function ofTrainers(runs: readonly FoundRun[]): FoundRun[] {
   const [trainers, others] = [true, false].map((is) =>
@@ -83,16 +84,24 @@ function ofTrainers(runs: readonly FoundRun[]): FoundRun[] {
   for (const [directory, repeated] of byTrainer) {
     const newest = repeated.find((run) => run.directory === directory) ??
       repeated.toSorted((a, b) => natural(b.directory, a.directory))[0]!;
-    const below = others.filter((run) => `${run.directory}/`.startsWith(`${directory}/`));
-    const [whole] = below;
-    if (below.length === 1) others[others.indexOf(whole!)] = join(whole!, newest.files);
-    else others.push({ directory, files: newest.files });
+    const hasEvents = others.some((run) =>
+      isOfEvents(run) && `${run.directory}/`.startsWith(`${directory}/`)
+    );
+    if (!hasEvents) others.push({ directory, files: newest.files });
   }
   return others;
 }
 
-function join(run: FoundRun, files: readonly string[]): FoundRun {
-  return { ...run, files: [...run.files, ...files] };
+/** A W&B run that was resumed has a log in a second directory, with the same id. */
+function withResumed(runs: readonly FoundRun[], most: number): FoundRun[] {
+  const byId = Map.groupBy(runs, ({ files }) => {
+    const place = childPlaceOf(files[0]!);
+    return place?.aloneIsParent === true ? place.key : files[0]!;
+  });
+  return [...byId.values()].flatMap((parts) => {
+    const files = parts.flatMap((part) => part.files);
+    return files.length > most ? parts : [{ ...parts[0]!, files }];
+  });
 }
 
 /** `train` and `validation` without a run in the directory above. */

@@ -170,8 +170,58 @@ function byDirectory(paths: readonly string[]): Source[] {
 
 export function* recordsOfSource(source: Source, onProblem: OnProblem): Generator<SourceRecord> {
   const files = source.files.map((path) => recordsOf(path, onProblem));
-  if (source.parallel) yield* byTime(files);
-  else for (const file of files) yield* file;
+  if (source.parallel) return yield* byTime(files);
+  const ends = endsOf(source.files);
+  for (const [i, file] of files.entries()) {
+    const path = source.files[i]!;
+    yield* ends[i] === Infinity ? file : before(ends[i]!, file, path, onProblem);
+  }
+}
+
+/** A session's start is the first or second record of its file. */
+const FIRST_RECORDS = 3;
+
+/**
+ * Of each file the step from which a later one has begun anew (`purge_step`): a program that went
+ * on from a checkpoint has written those steps again.
+ */
+function endsOf(files: readonly string[]): number[] {
+  const ends = files.map(() => Infinity);
+  for (let i = files.length - 1; i > 0; i--) {
+    ends[i - 1] = Math.min(ends[i]!, startOf(files[i]!));
+  }
+  return ends;
+}
+
+function startOf(path: string): number {
+  if (fileKindOf(path)?.label !== "directory") return Infinity;
+  const records = recordsOf(path, () => {});
+  try {
+    for (let i = 0; i < FIRST_RECORDS; i++) {
+      const { value, done } = records.next();
+      if (done === true) return Infinity;
+      if (value.kind === "rewind") return value.step ?? 0;
+    }
+    return Infinity;
+  } finally {
+    records.return(undefined);
+  }
+}
+
+function* before(
+  end: number,
+  records: Generator<SourceRecord>,
+  path: string,
+  onProblem: OnProblem,
+): Generator<SourceRecord> {
+  let left = 0;
+  for (const record of records) {
+    if (record.kind === "scalar" && record.step !== undefined && record.step >= end) left++;
+    else yield record;
+  }
+  if (left === 0) return;
+  const detail = `${left} points from step ${end} on: a later file begins there again (purge_step)`;
+  onProblem(path, { what: "replaced", at: 0, bytes: 0, detail });
 }
 
 /** Records of several files by time; one without a time follows the preceding one. */

@@ -110,7 +110,8 @@ export class Lines {
 
   problem(file: string, { at, bytes, detail }: Problem): void {
     if (this.#problems.length < NAMED) {
-      this.#problems.push(`${file}: ${bytes} bytes at ${at}: ${detail}`);
+      const where = bytes === 0 ? "" : `${bytes} bytes at ${at}: `;
+      this.#problems.push(`${file}: ${where}${detail}`);
     } else this.#moreProblems++;
   }
 

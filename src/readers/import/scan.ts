@@ -13,9 +13,13 @@ import { type Counts, Lines } from "./record_lines.ts";
 import { MAX_PARAMETER_BYTES, Parameters } from "./parameters.ts";
 import { baseName, recordsOfSource, sourcesOf } from "./read.ts";
 import { parentOf } from "../../os/files/files.ts";
+import { GROUP } from "../files/source_records.ts";
 
 export interface ScannedRun extends FoundRun {
-  /** Derived from the files' content: the same content has the same id, wherever it is stored. */
+  /**
+   * Derived from the files' content: the same content has the same id, wherever it is stored. "":
+   * it has no files.
+   */
   runId: string;
   counts: Counts;
   parameters: Record<string, unknown>;
@@ -46,10 +50,14 @@ export function scanRun(run: FoundRun, onRecords: (read: number) => void = () =>
     }
     lines.flush();
   }
+  if (tracker.group !== "") {
+    const values = { [GROUP]: tracker.group };
+    parameters.add({ kind: "params", origin: "config", wallTime: undefined, values, removed: [] });
+  }
   const { values, leftOut } = parameters.values();
   return {
     ...run,
-    runId: runIdOf(run.files),
+    runId: run.files.length === 0 ? "" : runIdOf(run.files),
     counts: lines.counts,
     parameters: values,
     tracker,
@@ -74,7 +82,13 @@ function learn(
   if (tags.length > 0) tracker.tags = tags;
 }
 
-function runIdOf(files: readonly string[]): string {
+/** The id of a program that has no files of its own, from that of its first trial. */
+export function programIdOf(firstTrial: string): string {
+  return idOfDigest(sha256().update(`mosaic import of a program 1\n${firstTrial}`).digest());
+}
+
+/** By the files' names and content. */
+export function runIdOf(files: readonly string[]): string {
   const hash = sha256().update("mosaic import 1\n");
   const buffer = new Uint8Array(CHUNK_BYTES);
   for (const path of files) {

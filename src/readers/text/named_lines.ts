@@ -51,9 +51,9 @@ export function isResultName(name: string): boolean {
   return RESULT.test(name);
 }
 
-/** Whether a line that no form reads seems to have results. */
+/** Whether a line that no form reads seems to have results. W&B's client repeats them at its end. */
 export function looksLikeResults(line: string): boolean {
-  return RESULTS.test(line);
+  return RESULTS.test(line) && !line.startsWith("wandb: ");
 }
 
 /** @param why set, if the line is a record with a step that is no whole number */

@@ -139,11 +139,19 @@ export class WandbAxes {
     this.#results.set(name, value);
   }
 
+  /** `loss.min` only says what the points of `loss` say. */
+  #isLogged(name: string): boolean {
+    for (let dot = name.length; dot > 0; dot = name.lastIndexOf(".", dot - 1)) {
+      if (this.#keys.has(name.slice(0, dot))) return true;
+    }
+    return false;
+  }
+
   /** What the summary has and the history has not, once. */
   takeResults(): [name: string, value: number | string][] {
     const found = this.#keysAreMore
       ? []
-      : [...this.#results].filter(([name]) => !this.#keys.has(name));
+      : [...this.#results].filter(([name]) => !this.#isLogged(name));
     this.#results.clear();
     this.#lengths.results = 0;
     return found;

@@ -165,9 +165,15 @@ function readSummary(bytes: Uint8Array, axes: WandbAxes): void {
   const items: Item[] = [];
   readMessage(bytes, { 1: (r) => items.push(readItem(r.bytes())) });
   for (const [key, value] of Object.entries(treeOf(items))) {
-    if (!OWN.has(key) && (typeof value === "number" || typeof value === "string")) {
-      axes.result(key, value);
-    }
+    if (!OWN.has(key)) takeSummary(key, value, axes);
+  }
+}
+
+/** `define_metric(summary="min")` makes `{"min": …}` of a metric. */
+function takeSummary(key: string, value: ParamValue, axes: WandbAxes): void {
+  if (typeof value === "number" || typeof value === "string") axes.result(key, value);
+  else if (isObject(value) && typeof value["_type"] !== "string") {
+    for (const [inner, one] of Object.entries(value)) takeSummary(`${key}.${inner}`, one, axes);
   }
 }
 

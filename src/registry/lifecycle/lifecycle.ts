@@ -3,13 +3,19 @@
  * is its only caller that writes; see docs/explanation/architecture.md, invariant 1.
  */
 import { MosaicError } from "../../base/errors.ts";
-import { isEnded, type Outcome, type RunState } from "../../runs/fields/lifecycle_states.ts";
+import {
+  isEnded,
+  type Outcome,
+  PRUNED,
+  type RunState,
+} from "../../runs/fields/lifecycle_states.ts";
 
 export {
   ENDED_STATES,
   isEnded,
   LIVE_STATES,
   type Outcome,
+  PRUNED,
   RUN_STATES,
   RUNNING_STATES,
   type RunState,
@@ -111,14 +117,14 @@ export function transition(state: RunState | null, event: LifecycleEvent): Trans
 }
 
 /** The outcome of an ended state; undefined while the run is live. */
-export function outcomeOf(state: RunState): Outcome | undefined {
+export function outcomeOf(state: RunState, reason: string | null = null): Outcome | undefined {
   switch (state) {
     case "TERMINATED":
       return "succeeded";
     case "FAULTED":
       return "failed";
     case "CANCELLED":
-      return "canceled";
+      return reason === PRUNED ? PRUNED : "canceled";
     default:
       return undefined;
   }

@@ -10,6 +10,12 @@ interface Sql {
   run(sql: string, ...values: SqlValue[]): unknown;
 }
 
+const NAME = /^[A-Za-z][\w.-]{0,99}$/;
+export const VERSION = /^v([1-9]\d{0,8})$/;
+export const LATEST = "latest";
+export const isArtifactName = (text: string) => NAME.test(text);
+export const isAlias = (text: string) => NAME.test(text) && !VERSION.test(text) && text !== LATEST;
+
 /** A run has read an artifact. */
 export interface UseRow {
   runId: string;

@@ -22,6 +22,19 @@ export function bytesOfRun(
   return (usage.byRun.get(runId) ?? 0) + (usage.telemetryByRun.get(runId) ?? 0);
 }
 
+/** @param owners by run id; a run that is not there any more is left out */
+export function bytesOfOwners(
+  usage: Pick<DiskUsage, "byRun" | "telemetryByRun">,
+  owners: ReadonlyMap<string, string>,
+): Map<string, number> {
+  const found = new Map<string, number>();
+  for (const [runId, owner] of owners) {
+    const bytes = bytesOfRun(usage, runId);
+    if (bytes > 0) found.set(owner, (found.get(owner) ?? 0) + bytes);
+  }
+  return found;
+}
+
 /** Reads the sizes of all runs' files once. Links count as links. */
 export async function filesUsage(layout: Layout): Promise<FilesUsage> {
   const byRun = new Map<string, number>();

@@ -1,7 +1,7 @@
 /** The rows of sweeps, of their trials, and of what early stopping has decided about them. */
 import { MosaicError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
-import { LIVE_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import { ENDED_STATES, LIVE_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 
 type SqlRow = Record<string, unknown>;
 type SqlValue = string | number | null;
@@ -149,16 +149,26 @@ export class SweepRows {
   }
 
   /** By name, id, or "@last". @throws `not_found` with a similar name */
-  resolve(ref: string): SweepRow {
+  resolve(ref: string, owner: string | null = null): SweepRow {
     const row = ref === "@last"
-      ? this.#sql.get(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT 1`)
+      ? this.#sql.get(
+        `${SELECT_SWEEP} WHERE ?1 IS NULL OR submitter = ?1
+          ORDER BY created_at DESC, sweep_id DESC LIMIT 1`,
+        owner,
+      )
       : this.#sql.get(
-        `${SELECT_SWEEP} WHERE name = ?1 OR sweep_id = ?1 ORDER BY name = ?1 DESC LIMIT 1`,
+        `${SELECT_SWEEP} WHERE (name = ?1 OR sweep_id = ?1) AND (?2 IS NULL OR submitter = ?2)
+          ORDER BY name = ?1 DESC LIMIT 1`,
         ref,
+        owner,
       );
     if (row !== undefined) return this.#sweepFrom(row);
     if (ref === "@last") throw new MosaicError("not_found", "there is no sweep yet");
-    const newest = this.#sql.all("SELECT name FROM sweeps ORDER BY created_at DESC LIMIT 1000");
+    const newest = this.#sql.all(
+      `SELECT name FROM sweeps
+      WHERE ?1 IS NULL OR submitter = ?1 ORDER BY created_at DESC LIMIT 1000`,
+      owner,
+    );
     const names = newest.map(({ name }) => name as string);
     throw new MosaicError(
       "not_found",
@@ -182,9 +192,13 @@ export class SweepRows {
   }
 
   /** Newest first. */
-  list(limit: number): SweepRow[] {
-    return this.#sql.all(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT ?`, limit)
-      .map((row) => this.#sweepFrom(row));
+  list(limit: number, owner?: string): SweepRow[] {
+    return this.#sql.all(
+      `${SELECT_SWEEP} WHERE ?2 IS NULL OR submitter = ?2
+        ORDER BY created_at DESC, sweep_id DESC LIMIT ?1`,
+      limit,
+      owner ?? null,
+    ).map((row) => this.#sweepFrom(row));
   }
 
   /** Sweeps for which a daemon has something to do, oldest first. */
@@ -250,6 +264,17 @@ export class SweepRows {
     }));
   }
 
+  /** How many trials of each sweep live; sweeps without any are left out. */
+  liveCounts(): Map<string, number> {
+    return new Map(
+      this.#sql.all(
+        `SELECT t.sweep_id, count(*) AS n FROM runs r CROSS JOIN sweep_trials t INDEXED BY sweep_trials_by_run
+         WHERE r.state IN (SELECT value FROM json_each(?)) AND t.run_id = r.run_id GROUP BY t.sweep_id`,
+        JSON.stringify(LIVE_STATES),
+      ).map((row) => [row.sweep_id as string, row.n as number]),
+    );
+  }
+
   trialOf(runId: string): TrialOf | undefined {
     const row = this.#sql.get("SELECT sweep_id, trial FROM sweep_trials WHERE run_id = ?", runId);
     return row === undefined
@@ -290,12 +315,15 @@ export class SweepRows {
     return Object.fromEntries(rows.map((row) => [row.what as string, row.n as number]));
   }
 
-  /** Milliseconds that the trials' last attempts ran, all together. */
+  /** Milliseconds that the trials' attempts ran, all together. */
   runMs(sweepId: string): number {
     const row = this.#sql.get(
-      `SELECT sum(max(0, coalesce(r.finished_at, ?) - r.started_at)) AS ms FROM sweep_trials t JOIN runs r USING (run_id)
-       WHERE t.sweep_id = ? AND r.started_at IS NOT NULL`,
-      ...[this.#now(), sweepId],
+      `SELECT sum(max(0, coalesce(until, ?) - at)) AS ms FROM (
+         SELECT a.event, a.at, min(CASE WHEN a.to_state IN (SELECT value FROM json_each(?)) THEN a.at END)
+           OVER (PARTITION BY a.run_id ORDER BY a.seq ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until
+         FROM sweep_trials t JOIN transitions a USING (run_id) WHERE t.sweep_id = ?
+       ) WHERE event = 'spawned'`,
+      ...[this.#now(), JSON.stringify([...ENDED_STATES, "INIT"]), sweepId],
     );
     return Number(row?.ms ?? 0);
   }

@@ -20,6 +20,8 @@ import type { Role } from "../../wire/tokens.ts";
 
 export interface Rule {
   needs: "open" | Role;
+  /** What a token for its own runs needs, if that is less. */
+  ofOwn?: Role;
   /** The run of a message; undefined for one that follows the message that named it. */
   session?: (message: unknown) => string | undefined;
   worker?: boolean;
@@ -30,6 +32,8 @@ const READ: Rule = { needs: "read" };
 const SUBMIT: Rule = { needs: "submit" };
 const OPERATE: Rule = { needs: "operate" };
 const ADMIN: Rule = { needs: "admin" };
+/** Deletes; who may operate only their own runs may delete those. */
+const DELETE: Rule = { needs: "admin", ofOwn: "operate" };
 const OWN_RUN: Rule = {
   needs: "admin",
   worker: true,
@@ -86,8 +90,8 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.observeFiles, OPERATE],
   [mosaic.retryRun, OPERATE],
   [mosaic.resetRun, OPERATE],
-  [mosaic.deleteRun, ADMIN],
-  [mosaic.restoreRun, ADMIN],
+  [mosaic.deleteRun, DELETE],
+  [mosaic.restoreRun, DELETE],
   [mosaic.importRun, ADMIN],
   [mosaic.validateConfig, READ],
   [mosaic.streamTelemetry, READ],
@@ -102,7 +106,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.listSweeps, READ],
   [mosaic.getSweep, READ],
   [mosaic.changeSweep, OPERATE],
-  [mosaic.deleteSweep, ADMIN],
+  [mosaic.deleteSweep, DELETE],
   [mosaic.getGpuUse, READ],
   [mosaic.getDiskUsage, READ],
   [mosaic.recordCode, SUBMIT],

@@ -38,10 +38,14 @@ export interface Gatekeeper {
   requireOwnRun(runId: string, token: string): void;
 }
 
-/** Whose runs and sweeps are. @throws MosaicError `not_found`, `invalid_argument` (ambiguous) */
+/**
+ * Whose runs and sweeps are. `alone`: an owner who sees only their own. @throws MosaicError `not_found`,
+ * `invalid_argument` (ambiguous)
+ */
 export interface Owners {
-  ofRun(ref: string): string;
-  ofSweep(ref: string): string;
+  /** @param where in which runs the call looks for `ref` */
+  ofRun(ref: string, where: "list" | "trash" | "both", alone: string | undefined): string;
+  ofSweep(ref: string, alone: string | undefined): string;
 }
 
 export function gatekeeper(
@@ -57,7 +61,8 @@ export function gatekeeper(
       if (rule.needs === "open") return { type: "anybody" };
       const holder = tokens.holderOf(token);
       if (holder !== undefined) {
-        if (mayDo(holder.role, rule.needs)) return { type: "role", ...holder };
+        const needs = holder.own ? rule.ofOwn ?? rule.needs : rule.needs;
+        if (mayDo(holder.role, needs)) return { type: "role", ...holder };
         throw new MosaicError(
           "permission_denied",
           `${
@@ -105,15 +110,26 @@ export function gatekeeper(
  * sweep is refused, so that a new method is closed to such tokens until it names one. @throws
  * MosaicError `permission_denied`
  */
-function requireOwn({ name }: Holder, path: string, message: unknown, owners: Owners): void {
+function requireOwn(
+  { name, alone }: Holder,
+  path: string,
+  message: unknown,
+  owners: Owners,
+): void {
   const needs = ruleOf(path)!.needs;
   if (needs === "open" || needs === "read" || needs === "submit") return;
-  const { run, runId, sweep } = message as { run?: string; runId?: string; sweep?: string };
+  const { run, runId, sweep, forever } = message as {
+    run?: string;
+    runId?: string;
+    sweep?: string;
+    forever?: boolean;
+  };
+  const where = path.endsWith("/RestoreRun") ? "trash" : forever ? "both" : "list";
   const ref = run ?? runId;
   const owner = ref !== undefined
-    ? owners.ofRun(ref)
+    ? owners.ofRun(ref, where, alone ? name : undefined)
     : sweep !== undefined
-    ? owners.ofSweep(sweep)
+    ? owners.ofSweep(sweep, alone ? name : undefined)
     : undefined;
   if (owner !== name) throw notOwn(name, ref === undefined ? "sweep" : "run", owner);
 }

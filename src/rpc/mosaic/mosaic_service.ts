@@ -9,6 +9,7 @@ import { MosaicError } from "../../base/errors.ts";
 import type { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { RUN_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
+import { bytesOfOwners } from "../../registry/retention/disk_usage.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
@@ -228,12 +229,15 @@ export function mosaicHandlers(
       })),
     }),
     async getDiskUsage() {
-      const { byRun, byBase, telemetryByRun } = await core.diskUsage();
+      const usage = await core.diskUsage();
+      const { byRun, byBase, telemetryByRun } = usage;
       const counts = (entries: Iterable<[string, number]>) =>
         Object.fromEntries([...entries].map(([name, bytes]) => [name, BigInt(bytes)]));
       return {
         runs: counts(byRun),
         telemetry: counts(telemetryByRun),
+        owners: counts(bytesOfOwners(usage, core.runs.owners())),
+        maxPerOwner: core.maxDiskPerUser === undefined ? undefined : BigInt(core.maxDiskPerUser),
         directories: counts(Object.entries(byBase)),
         telemetryBytes: BigInt(core.records.fileBytes()),
         registryBytes: BigInt(core.runs.fileBytes()),

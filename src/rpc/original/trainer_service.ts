@@ -32,8 +32,11 @@ export interface Health {
   healthy: () => boolean;
 }
 
-export function trainerHandlers(core: Core, health: Health): Handlers<typeof TrainerService> {
-  const credits = new Credits();
+export function trainerHandlers(
+  core: Core,
+  health: Health,
+  credits = new Credits(),
+): Handlers<typeof TrainerService> {
   const encodings = new SharedEncodings(core);
   const submitterOf = submitters();
   return {

@@ -34,8 +34,19 @@ export function isEnded(state: RunState): boolean {
   return ENDED_STATES.includes(state);
 }
 
-/** Words for people. In JSON, CSV and the API a state has its own name; filters take both. */
-const STATE_WORDS: Record<RunState, string> = {
+/** Reason of a run that early stopping has ended. */
+export const PRUNED = "pruned";
+
+/** A run's state as it is shown: a stop by early stopping is no cancellation. */
+export const shownState = (
+  { state, reason }: { state: RunState; reason: string | null },
+): RunState | "PRUNED" => state === "CANCELLED" && reason === PRUNED ? "PRUNED" : state;
+
+/**
+ * Words for people. In JSON, CSV and the API a state has its own name; filters take both. A trial
+ * of a sweep may be what no run is.
+ */
+const STATE_WORDS: Record<RunState | "PRUNED" | "REFUSED" | "DELETED", string> = {
   INIT: "Queued",
   HANDSHAKE: "Starting",
   READY: "Ready",
@@ -44,8 +55,19 @@ const STATE_WORDS: Record<RunState, string> = {
   FAULTED: "Failed",
   TERMINATED: "Succeeded",
   CANCELLED: "Cancelled",
+  PRUNED: "Pruned",
+  REFUSED: "Refused",
+  DELETED: "Deleted",
 };
 export const stateWord = (state: string): string => STATE_WORDS[state as RunState] ?? state;
+
+/** "Failed: exit_code_1"; of a pruned run the word says it all. */
+export function endText(run: { state: RunState; reason: string | null }): string {
+  const shown = shownState(run);
+  return shown === "PRUNED" || !run.reason
+    ? stateWord(shown)
+    : `${stateWord(shown)}: ${run.reason}`;
+}
 
 /** The state that has this name or word, in any case. */
 export function stateNamed(text: string): RunState | undefined {
@@ -53,7 +75,8 @@ export function stateNamed(text: string): RunState | undefined {
   return RUN_STATES.find((state) => state === upper || STATE_WORDS[state].toUpperCase() === upper);
 }
 
-export const OUTCOMES = ["succeeded", "failed", "canceled"] as const;
+/** `pruned`: early stopping has ended it, which is no failure. */
+export const OUTCOMES = ["succeeded", "failed", "canceled", PRUNED] as const;
 export type Outcome = typeof OUTCOMES[number];
 
 /**

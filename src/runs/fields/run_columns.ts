@@ -6,7 +6,7 @@ import { MosaicError } from "../../base/errors.ts";
 import { bytes, compact, count, duration, number, rate } from "../../base/text/format.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
 import { valueText } from "../parameter_text.ts";
-import { stateWord } from "./lifecycle_states.ts";
+import { shownState, stateWord } from "./lifecycle_states.ts";
 import {
   agoText,
   attemptText,
@@ -94,7 +94,7 @@ export function runColumns(barWidth = 0): RunColumn[] {
   return [
     words("run_id", (r) => r.run_id),
     words("name", (r) => r.name, 8),
-    { ...words("state", (r) => r.state), text: (r) => stateWord(r.state) },
+    { ...words("state", (r) => r.state), text: (r) => stateWord(shownState(r)) },
     words("outcome", (r) => r.outcome),
     words("reason", (r) => r.reason, 10),
     figure("attempt", (r) => r.attempt, number, attemptText),

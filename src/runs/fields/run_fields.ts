@@ -3,7 +3,7 @@
  * the type of a row (run_types.ts, src/registry/rows.ts), the one JSON of command line, page and
  * exports (run_json.ts, src/registry/contract.ts), the messages of `proto/mosaic/v1/mosaic.proto`
  * and what fills and reads them (run_message.ts), and the tables of fields in
- * docs/reference/cli.md. `deno task gen` writes the messages and the tables anew.
+ * docs/reference/json.md. `deno task gen` writes the messages and the tables anew.
  * docs/reference/development.md says what a new field needs.
  */
 
@@ -219,7 +219,7 @@ const TELEMETRY = [
     type: "uint64",
     proto: 16,
     about:
-      "how many of `steps` are [overwritten](#overwritten-records). `list`, `show` and the page show the number if it is not 0",
+      "how many of `steps` are [overwritten](cli.md#overwritten-records). `list`, `show` and the page show the number if it is not 0",
   },
   {
     json: "overwritten_episodes",

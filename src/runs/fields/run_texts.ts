@@ -3,7 +3,7 @@ import { ago, bytes, count, duration, localTime, number, rate } from "../../base
 import { oneNumber } from "../../records/objective.ts";
 import { notReadNote } from "./not_read_text.ts";
 import { progressText } from "./progress.ts";
-import { isEnded } from "./lifecycle_states.ts";
+import { isEnded, shownState } from "./lifecycle_states.ts";
 import type { RunDetailJson, RunJson } from "./run_types.ts";
 
 /** Unix milliseconds of a time in JSON. */
@@ -65,7 +65,8 @@ export function note(run: RunJson, now: number, barWidth = 0): string {
 /** Queue position, reason or progress, with a bar if it has a width. */
 function stateNote(run: RunJson, now: number, barWidth: number): string {
   if (run.outcome !== null) {
-    return run.outcome === "succeeded" ? notReadNote(run.telemetry) : run.reason ?? run.outcome;
+    const saysAll = run.outcome === "succeeded" || shownState(run) === "PRUNED";
+    return saysAll ? notReadNote(run.telemetry) : run.reason ?? run.outcome;
   }
   if (run.cancel_requested) return "being cancelled";
   if (run.state === "INIT" || run.waiting_for !== null) return waitsText(run);

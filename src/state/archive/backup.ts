@@ -11,14 +11,8 @@ import { BASE_DIRS, Layout, RunFiles } from "../../base/layout.ts";
 import type { OnProgress } from "../../base/text/progress_text.ts";
 import { VERSION } from "../../base/version.ts";
 import { readDatabase } from "../../os/database/read_database.ts";
-import {
-  infoIfThere,
-  parentOf,
-  type PlaceLock,
-  removeIfThere,
-  tryLockPlace,
-  writeFileAtomic,
-} from "../../os/files/files.ts";
+import { infoIfThere, parentOf, removeIfThere, writeFileAtomic } from "../../os/files/files.ts";
+import { type PlaceLock, tryLockPlace } from "../../os/files/place_lock.ts";
 import { shellOutput } from "../../os/processes/shell.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../../registry/rows.ts";

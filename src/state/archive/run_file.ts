@@ -15,7 +15,7 @@ import { readDatabase } from "../../os/database/read_database.ts";
 import { entriesOf, infoOf, openRegular } from "../../os/files/untrusted.ts";
 import { type ForeignRows, openForeignRows } from "../../registry/foreign_rows.ts";
 import { isEnded, type RunState } from "../../registry/lifecycle/lifecycle.ts";
-import { extractRun } from "../../registry/moved_run.ts";
+import { childIdsOf, extractRun } from "../../registry/moved_run.ts";
 import { isConfigOf, pathsOfRun } from "../../registry/retention/removal.ts";
 import { explainSqlite } from "../../registry/sqlite.ts";
 import { extractTelemetry } from "../../telemetry/runs/moved_run.ts";
@@ -112,6 +112,7 @@ export function writeRunFile(
         Deno.removeSync(rows);
       };
       const left = new Set<string>();
+      const within = childIdsOf(registry, runId);
       inRows("registry.db", (to) => {
         extractRun(registry, runId, to, rows);
         if (!withArtifacts) {
@@ -125,7 +126,7 @@ export function writeRunFile(
       using telemetry = reading(layout.telemetryDb);
       const damaged: DamagedSteps[] = [];
       inRows("telemetry.sqlite", (to) => {
-        const any = extractTelemetry(telemetry, runId, to, rows);
+        const any = extractTelemetry(telemetry, [runId, ...within], to, rows);
         if (any) damaged.push(...damagedSteps(to));
         return any;
       });

@@ -6,12 +6,8 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import { Layout } from "../../base/layout.ts";
 import { explainPath } from "../../permissions/missing.ts";
 import { type FileSystem, fileSystemOf, remoteText } from "../../os/host/file_system.ts";
-import {
-  isPlaceLocked,
-  readTextIfThere,
-  removeIfThere,
-  tryLockPlace,
-} from "../../os/files/files.ts";
+import { isPlaceLocked, readTextIfThere, removeIfThere } from "../../os/files/files.ts";
+import { tryLockPlace } from "../../os/files/place_lock.ts";
 import { migrate as migrateRegistry, MIGRATIONS } from "../../registry/migrations.ts";
 import {
   migrate as migrateTelemetry,

@@ -25,7 +25,7 @@ export function yamlOf(text: string, file: string) {
     });
     const [error] = document.errors;
     if (error !== undefined) {
-      throw refusal(`${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`);
+      throw refusal(`${file}:${lineFrom(text, error.pos[0], lines)}: ${error.message}`);
     }
     return { document, lines, value: document.toJS({ maxAliasCount: 100 }) as unknown };
   } catch (error) {
@@ -34,6 +34,12 @@ export function yamlOf(text: string, file: string) {
     // for aliases.
     throw refusal(`${file} cannot be read as YAML: ${messageOf(error)}`);
   }
+}
+
+/** Of the first content at or after a position: the library may name a comment before it. */
+function lineFrom(text: string, pos: number, lines: LineCounter): number {
+  const before = /^(?:[^\S\n]*(?:#[^\n]*)?\n)*/.exec(text.slice(pos))![0];
+  return lines.linePos(pos + before.length).line;
 }
 
 /** A file's fields, each read by a function whose errors get the field's line. */

@@ -28,7 +28,10 @@ function estimate({ mean, low, high, values }: PointJson, of: string): string {
  */
 export function statement(
   { state, total, made, states, metric, stop, seeds }: SweepJson,
-  { winner, points, spent, saved }: Pick<Detail, "winner" | "points" | "spent" | "saved">,
+  { winner, points, spent, saved, reported }: Pick<
+    Detail,
+    "winner" | "points" | "spent" | "saved" | "reported"
+  >,
   rungs: readonly number[],
 ): string {
   const said: string[] = [];
@@ -45,8 +48,10 @@ export function statement(
     said.push("Preliminary: the sweep has not ended.");
   }
   if (metric === null) said.push("The sweep has no metric, so its points are not ranked.");
-  else if (winner === null) said.push(`No trial has a value of ${metric.name}.`);
-  else {
+  else if (winner === null) {
+    const instead = reported.length === 0 ? "" : `; trials report ${reported.join(", ")}`;
+    said.push(`No trial has a value of ${metric.name}${instead}.`);
+  } else {
     const better = metric.goal === "max" ? "higher" : "lower";
     const each = seeds.length > 0 ? "seed" : "trial";
     const { iqm, second } = winner;
@@ -55,10 +60,12 @@ export function statement(
       : `; interquartile mean ${number(iqm.middle)}, 95 % bootstrap interval ${
         number(iqm.low)
       } to ${number(iqm.high)}`;
+    const which = parametersText(winner.parameters);
+    const subject = points.length > 1
+      ? `Of ${plural(points.length, "point")}, ${which} has the best ${metric.name}`
+      : `The only point${which && ` (${which})`} has this ${metric.name}`;
     said.push(
-      `Of ${plural(points.length, "point")}, ${
-        parametersText(winner.parameters)
-      } has the best ${metric.name} (last value of a ` +
+      `${subject} (last value of a ` +
         `trial, the ${better} the better): ${estimate(winner, each)}${middle}.`,
     );
     if (winner.pruned > 0) {

@@ -5,12 +5,11 @@
 import { withoutSecrets } from "../../base/text/secrets.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { presentConfig } from "../../config/present_config.ts";
-import { LIVE_STATES } from "../../registry/lifecycle/lifecycle.ts";
+import { LIVE_STATES, PRUNED } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { SweepReport, SweepRow, TrialRow } from "../../registry/sweeps/sweep_rows.ts";
 import { spreadOf } from "../../telemetry/series/groups.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
-import { PRUNED } from "../judge.ts";
 import { valuesAt } from "../points.ts";
 import { stepsOf } from "../spent.ts";
 import { rungsOf } from "../stopping.ts";
@@ -29,6 +28,9 @@ interface Readers {
 /** Trials read between two turns of other work. */
 const AT_ONCE = 500;
 export const MOST_LISTED = 10_000;
+/** Of a metric that never came: trials that are looked at, and names that are said. */
+const LOOKED_AT = 20;
+const MOST_NAMED = 10;
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
@@ -107,6 +109,9 @@ export async function sweepSummary(
       (best, one) => best === null || better(one.value!, best.value!) ? one : best,
       null,
     );
+  const reported = metric === undefined || trials.some(({ value }) => value !== null)
+    ? []
+    : reportedNames(records, rows);
   const outline = sweepOutline(readers, row, specOutline(spec), trouble);
   const sums = {
     spent: {
@@ -123,9 +128,10 @@ export async function sweepSummary(
         ? null
         : { ...bestOf(best), command: commandLine(registry, best.run_id!) },
       winner,
+      reported,
       statement: statement(
         outline,
-        { ...sums, winner, points },
+        { ...sums, winner, points, reported },
         stop === undefined ? [] : rungsOf(stop, 0),
       ),
       next_seeds: nextSeeds(trials, seedsOf(spec)),
@@ -133,10 +139,21 @@ export async function sweepSummary(
       points: points.slice(0, MOST_LISTED),
       trials: trials.toReversed().slice(0, Math.min(listed, MOST_LISTED)),
       best_so_far: bestSoFar(trials, rows, better),
-      ...(stop?.rule === "optimizer" ? { reports: reported(reports, trials) } : {}),
+      ...(stop?.rule === "optimizer" ? { reports: reportsOf(reports, trials) } : {}),
       stopped: stopped(reports, trials),
     },
   };
+}
+
+/** Of the newest trial that has metrics: one that misses tells what it could have been called. */
+function reportedNames(records: TelemetryReader, rows: readonly TrialRow[]): string[] {
+  for (const { runId, state } of rows.slice(-LOOKED_AT).toReversed()) {
+    const names = runId === null || state === null
+      ? []
+      : records.listSeries(runId).filter(({ last }) => last !== null).map(({ name }) => name);
+    if (names.length > 0) return [...new Set(names)].sort().slice(0, MOST_NAMED);
+  }
+  return [];
 }
 
 function trialJson(
@@ -279,7 +296,7 @@ function bestSoFar(
 }
 
 /** The newest value of each live trial waits for a decision. */
-function reported(reports: readonly SweepReport[], trials: readonly TrialJson[]) {
+function reportsOf(reports: readonly SweepReport[], trials: readonly TrialJson[]) {
   const newest = new Map(reports.map(({ trial, rung }) => [trial, rung]));
   const isLive = ({ state }: TrialJson) => LIVE_STATES.some((live) => live.toLowerCase() === state);
   return reports.filter(({ stops }) => !stops).map(({ trial, rung, step, value }) => ({
@@ -309,14 +326,18 @@ function saved(
   const pruned = trials.filter(({ state }) => state === PRUNED);
   if (stop === undefined) return { trials: pruned.length, steps: 0, seconds: 0 };
   const rungs = new Map(reports.map(({ trial, rung }) => [trial, rung]));
+  const ended = trials.filter(({ state }) => state === "terminated");
+  // Whoever wrote the rule may not have known how long a trial is.
+  const whole = ended.length === 0 ? Infinity : Math.max(...ended.map(({ steps }) => steps));
   const left = pruned.map(({ trial, steps, seconds }) => {
     const place = rungsOf(stop, trial)[(rungs.get(trial) ?? 0) - 1] ?? 0;
     const done = stop.unit === "step" ? steps : stop.unit === "time" ? seconds : place;
-    const rest = Math.max(0, stop.max - done);
+    const longest = steps > 0 ? whole / steps * done : Infinity;
+    const rest = Math.max(0, Math.min(stop.max, longest) - done);
     // At its own pace.
     const times = done === 0 ? 0 : rest / done;
     return {
-      steps: stop.unit === "step" ? rest : Math.round(steps * times),
+      steps: Math.round(steps * times),
       seconds: seconds * times,
     };
   });

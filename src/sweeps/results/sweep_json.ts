@@ -82,6 +82,8 @@ export interface SweepJson {
       | null;
     /** The best mean, among the points with the most values. */
     winner: WinnerJson | null;
+    /** If no trial has a value of the metric: what the newest trial that reports any reports. */
+    reported: string[];
     /**
      * For a paper or a message: the estimate with its interval, the number of trials, what was
      * discarded.

@@ -33,22 +33,27 @@ export function keyOf(db: DatabaseSync, runId: string): number | undefined {
 }
 
 /**
- * @param to an empty database @param path of it, for messages @returns whether the run has
+ * @param to an empty database @param path of it, for messages @returns whether one of the runs has
  * telemetry
  */
 export function extractTelemetry(
   from: DatabaseSync,
-  runId: string,
+  runIds: readonly string[],
   to: DatabaseSync,
   path: string,
 ): boolean {
-  const runKey = keyOf(from, runId);
-  if (runKey === undefined) return false;
+  const found = runIds.flatMap((runId) => {
+    const runKey = keyOf(from, runId);
+    return runKey === undefined ? [] : [{ runId, runKey }];
+  });
+  if (found.length === 0) return false;
   migrate(to, path);
   to.exec("BEGIN");
-  for (const { rows, insert } of [countersOf(from, runId), ...rowsOfRun(from, runKey)]) {
-    const statement = to.prepare(insert);
-    for (const row of rows()) statement.run(1, ...row);
+  for (const [n, { runId, runKey }] of found.entries()) {
+    for (const { rows, insert } of [countersOf(from, runId), ...rowsOfRun(from, runKey)]) {
+      const statement = to.prepare(insert);
+      for (const row of rows()) statement.run(n + 1, ...row);
+    }
   }
   to.exec("COMMIT");
   return true;

@@ -152,14 +152,17 @@ async function apply(
   const entry = { action: `page/${action}`, run: runId };
   let result: unknown;
   try {
-    if (["delete", "restore"].includes(action) && !actor.identity.admin) {
+    const { admin, own = false } = actor.identity;
+    if (["delete", "restore"].includes(action) && !admin && !own) {
       throw new MosaicError(
         "permission_denied",
-        `${actor.identity.name} may not ${action} runs: that needs the role admin`,
+        `${actor.identity.name} may not ${action} runs: that needs the role admin, or a token for one's own runs (--own)`,
       );
     }
     // Running another's run again makes a run of one's own.
-    if (action !== "again") requireOwn(actor, "run", () => core.runs.require(runId).owner);
+    if (action !== "again") {
+      requireOwn(actor, "run", () => (core.runs.known(runId) ?? core.runs.require(runId)).owner);
+    }
     result = await ACTIONS[action]!(core, runId, body, actor);
   } catch (error) {
     const outcome = error instanceof MosaicError ? error.code : "internal";

@@ -43,6 +43,7 @@ import {
 } from "./many_runs.ts";
 import {
   LOG_STREAMS,
+  logDownload,
   logLive,
   type LogStream,
   readLog,
@@ -402,8 +403,17 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     .get("/:id/logs/:stream", takes<{ query: LogQuery }>(), async (c) => {
       const row = runOf(c);
       const stream = streamOf(c);
-      const { before, q, attempt: given } = c.req.query();
+      const { before, q, attempt: given, download } = c.req.query();
       const attempt = given === undefined ? undefined : wholeNumber("attempt", given, 0);
+      if (download !== undefined) {
+        const name = `${row.runId}.${attempt ?? row.attempt}.${
+          stream === "both" ? "" : `${stream}.`
+        }log`;
+        return c.body(logDownload(core, row, stream, attempt), 200, {
+          "content-type": "text/plain; charset=utf-8",
+          "content-disposition": `attachment; filename="${name}"`,
+        });
+      }
       if (q) {
         const from = wholeNumber("from", c.req.query("from"), 0);
         return c.json(await searchLog(core, row, stream, q.slice(0, 500), from, 500, attempt));

@@ -4,10 +4,13 @@ import { LineRate } from "../../journal/line_rate.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { type ServerEvent, waitFor } from "../http/event_stream.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import { MergedLog } from "../../journal/merged_log.ts";
 import type { LogFile } from "../../journal/packed_log.ts";
 import { infoOf } from "../../os/files/untrusted.ts";
 
-export const LOG_STREAMS = ["stdout", "stderr"] as const;
+const OWN_LOGS = ["stdout", "stderr"] as const;
+/** `both`: in the order in which they were written. */
+export const LOG_STREAMS = ["both", ...OWN_LOGS] as const;
 export type LogStream = typeof LOG_STREAMS[number];
 
 /** Bound on the bytes of one answer, and on those that one search reads. */
@@ -26,6 +29,8 @@ export interface LogChunk {
    * characters.
    */
   rest: string;
+  /** Of both streams: from where on which of them follows, and when it was written (Unix ms). */
+  parts?: { from: number; stream: "stdout" | "stderr"; at: number | null }[];
 }
 
 /** Characters of an unfinished line. */
@@ -42,15 +47,28 @@ function sizeOf(path: string): number {
 }
 
 export function logSizes(core: Core, row: RunRow): Record<LogStream, number> {
-  const [stdout, stderr] = LOG_STREAMS.map((s) => sizeOf(core.logFile(row, s)));
-  return { stdout: stdout!, stderr: stderr! };
+  const [stdout = 0, stderr = 0] = OWN_LOGS.map((s) => sizeOf(core.logFile(row, s)));
+  return { both: stdout + stderr, stdout, stderr };
+}
+
+function open(core: Core, row: RunRow, stream: LogStream, attempt: number | undefined) {
+  const of = logOf(attempt);
+  return stream === "both" ? core.openMergedLog(row, of) : core.openLog(row, stream, of);
+}
+
+function partsOf(file: LogFile | MergedLog | undefined, from: number, to: number) {
+  if (!(file instanceof MergedLog)) return {};
+  const parts = file.parts(from, to).map((part) => ({
+    ...{ from: Math.max(from, part.from), stream: part.stream, at: part.at ?? null },
+  }));
+  return { parts };
 }
 
 async function readBytes(
-  file: LogFile | undefined,
+  file: LogFile | MergedLog | undefined,
   from: number,
   length: number,
-): Promise<Uint8Array> {
+): Promise<Uint8Array<ArrayBuffer>> {
   if (file === undefined || length <= 0) return new Uint8Array();
   const bytes = new Uint8Array(length);
   return bytes.subarray(0, await file.read(from, bytes));
@@ -81,7 +99,7 @@ async function readLines(
   from: number,
   attempt?: number,
 ) {
-  using file = core.openLog(row, stream, logOf(attempt));
+  using file = open(core, row, stream, attempt);
   const size = file?.size ?? 0;
   const begin = file?.begin() ?? 0;
   let start = Math.max(
@@ -97,7 +115,12 @@ async function readLines(
   const lastEnd = bytes.lastIndexOf(NEWLINE) + 1;
   const atEnd = start + bytes.length === size;
   const live = !isEnded(row.state) && (attempt ?? row.attempt) === row.attempt;
-  const rest = atEnd && live ? restOf(bytes.subarray(lastEnd)) : "";
+  const unfinished = atEnd && live ? restOf(bytes.subarray(lastEnd)) : "";
+  // Of both, a progress bar on standard error is what changes.
+  const pending = live && file instanceof MergedLog
+    ? await file.rest(4 * REST_LENGTH)
+    : new Uint8Array();
+  const rest = restOf(pending.subarray(pending.lastIndexOf(NEWLINE) + 1)) || unfinished;
   if (atEnd ? live : lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
   return {
     from: start,
@@ -105,6 +128,7 @@ async function readLines(
     size,
     attempt: attempt ?? row.attempt,
     rest,
+    ...partsOf(file, start, start + bytes.length),
     bytes,
   };
 }
@@ -131,7 +155,7 @@ export async function readLogBefore(
   before: number,
   attempt?: number,
 ): Promise<LogChunk> {
-  using file = core.openLog(row, stream, logOf(attempt));
+  using file = open(core, row, stream, attempt);
   const size = file?.size ?? 0;
   const begin = file?.begin() ?? 0;
   const end = Math.max(begin, Math.min(before, size));
@@ -147,7 +171,29 @@ export async function readLogBefore(
     attempt: attempt ?? row.attempt,
     text: decoder.decode(bytes),
     rest: "",
+    ...partsOf(file, start, end),
   };
+}
+
+/** The whole log as a file: as far as it has come. */
+export function logDownload(
+  core: Core,
+  row: RunRow,
+  stream: LogStream,
+  attempt?: number,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const file = open(core, row, stream, attempt);
+  let at = file?.begin() ?? 0;
+  return new ReadableStream({
+    async pull(controller) {
+      const bytes = await readBytes(file, at, Math.min(CHUNK_BYTES, (file?.size ?? 0) - at));
+      at += bytes.length;
+      if (bytes.length > 0) return controller.enqueue(bytes);
+      file?.[Symbol.dispose]();
+      controller.close();
+    },
+    cancel: () => file?.[Symbol.dispose](),
+  });
 }
 
 export interface LogMatches {

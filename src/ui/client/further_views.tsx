@@ -1,7 +1,5 @@
-/**
- * Views that few visits need, as a script of their own with its own copy of Preact
- * (parts/parts.tsx): `Later` draws them.
- */
+/** Views that few visits need, as one part of the program: `Later` draws them (parts/parts.tsx). */
+import "./parts/common.ts";
 import { Explorer } from "./charts/explorer.tsx";
 import { Again } from "./run/again.tsx";
 import { Code } from "./run/code.tsx";
@@ -12,7 +10,6 @@ import { Media } from "./media/media.tsx";
 import { Columns } from "./runs/choose_columns.tsx";
 import { ConfigDifferences } from "./run/config_diff.tsx";
 import { Nowhere } from "./nowhere.tsx";
-import { createElement, render } from "./parts/preact.ts";
 import { Start } from "./runs/start.tsx";
 import { Trash } from "./runs/trash.tsx";
 
@@ -30,9 +27,3 @@ export const VIEWS = {
   Start,
   Trash,
 };
-
-/** @param props null: the view ends */
-export function draw(element: HTMLElement, view: keyof typeof VIEWS, props: object | null): void {
-  // deno-lint-ignore no-explicit-any -- `Later` has checked the props against the view
-  render(props === null ? null : createElement(VIEWS[view] as any, props), element);
-}

@@ -1,14 +1,17 @@
 /** Selects the view by the address, and draws what every view shows. */
+import "./parts/common.ts";
 import { now, onConnection } from "./parts/api.ts";
 import { fill, h } from "./parts/dom.ts";
 import { listenToKeys } from "./parts/keys.tsx";
-import { Wall } from "./media/live_tiles.tsx";
-import { Icon, Later } from "./parts/parts.tsx";
+import { furtherViews, Icon, Later, lazily } from "./parts/parts.tsx";
 import { type JSX, render } from "./parts/preact.ts";
-import { Run } from "./run/run.tsx";
-import { Workspace } from "./workspace.tsx";
 import { drawSavedViews } from "./runs/saved_views.tsx";
-import { SweepsView } from "./sweeps/load_sweeps.tsx";
+
+furtherViews(async () => (await import("./further_views.tsx")).VIEWS);
+const Workspace = lazily(async () => (await import("./workspace.tsx")).Workspace);
+const Run = lazily(async () => (await import("./run/run.tsx")).Run);
+const SweepsView = lazily(async () => (await import("./sweeps/sweeps_view.tsx")).SweepsView);
+const Wall = lazily(async () => (await import("./media/live_tiles.tsx")).Wall);
 
 const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
   [/^\/$/, () => <Workspace />],

@@ -1,8 +1,10 @@
 /** An address without anything: says which, and where to go from there. */
 import { go } from "./parts/dom.ts";
+import { useConnection } from "./parts/parts.tsx";
 
 /** @param what is missing, as a sentence */
 export function Nowhere({ what }: { what: string }) {
+  useConnection();
   return (
     <section class="start" role="status">
       <p class="code-404">404</p>

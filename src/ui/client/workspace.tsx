@@ -2,11 +2,12 @@
  * The one place for runs: the list on the left, the charts of what is drawn on the right, one
  * filter above both.
  */
+import "./parts/common.ts";
 import { RUN_STATES, stateWord } from "../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { metricColumn, queryColumn } from "../../runs/query/query_columns.ts";
 import { groupsOf } from "../../telemetry/series/groups.ts";
-import { type ChartRun, Charts } from "./charts/charts.tsx";
+import type { ChartRun } from "./charts/charts.tsx";
 import { ManyActions, RunAgain } from "./parts/actions.tsx";
 import { columnNames, comparedRuns, now, readColumns, readOnly, runsByIds } from "./parts/api.ts";
 import { colorsOfGroups, colorsOfRuns } from "./parts/colors.ts";
@@ -16,7 +17,7 @@ import { isCrowd, MOST_RUNS } from "./parts/early.ts";
 import { alertText } from "./parts/events.tsx";
 import { figure, plural, whole } from "./parts/format.ts";
 import { isTyping } from "./parts/keys.tsx";
-import { Island, Later, useRedraw, WhenSeen } from "./parts/parts.tsx";
+import { Island, Later, lazily, useRedraw, WhenSeen } from "./parts/parts.tsx";
 import {
   type ComponentChildren,
   useEffect,
@@ -26,7 +27,6 @@ import {
   useState,
 } from "./parts/preact.ts";
 import type { DifferencesProps } from "./run/config_diff.tsx";
-import { LoadedInsight } from "./sweeps/load_sweeps.tsx";
 import type { ComparedRun } from "../api/page_json.ts";
 import type { ColumnsProps } from "./runs/choose_columns.tsx";
 import type { TrashProps } from "./runs/trash.tsx";
@@ -47,6 +47,12 @@ import { RunPicker } from "./runs/run_picker.tsx";
 import { plainValue, RunsModel } from "./runs/runs_model.ts";
 import { type Column, GROUP, RunsTable, type ShownRow, USUAL_COLUMNS } from "./runs/runs_table.ts";
 import { Splitter } from "./runs/splitter.tsx";
+
+const Charts = lazily(
+  async () => (await import("./charts/charts.tsx")).Charts,
+  <p class="empty awaited">Loading …</p>,
+);
+const ParametersAndResults = lazily(async () => (await import("./insight/insight.tsx")).Insight);
 
 const usual = USUAL_COLUMNS.map(({ name }) => name);
 /** Interval, in ticks, at which charts are read again if one of their runs has changed. */
@@ -152,6 +158,7 @@ export function Workspace() {
         if (!next.delete(label)) next.add(label);
         change({ opened: next });
       },
+      onwidths: (widths) => change({ widths }),
       onsort(id) {
         if (model.sort === id) model.direction = model.direction === 1 ? -1 : 1;
         else {
@@ -268,6 +275,7 @@ export function Workspace() {
       figure,
     }));
     table.setColumns(shown, isWhole(columns) ? columns : undefined);
+    table.setWidths(latest.current.widths);
     const read = () =>
       readColumns([
         ...new Set([...further, ...(groupBy.startsWith("param.") ? [groupBy] : []), ...named]),
@@ -702,11 +710,11 @@ function Insight(
       })),
     [charted, unknown.length],
   );
-  if (unknown.length > 0) return <p class="empty">Loading …</p>;
+  if (unknown.length > 0) return <p class="empty insight">Loading …</p>;
   return (
     <div class="insight">
       <h2>Parameters and results</h2>
-      <LoadedInsight runs={compared} groups={groups} changes={changes} />
+      <ParametersAndResults runs={compared} groups={groups} changes={changes} />
       {!isCrowd(runs) && (
         <>
           <h2>Where the configs differ</h2>

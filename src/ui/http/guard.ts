@@ -22,7 +22,8 @@ export interface RequestPeer {
 }
 
 export interface PageEnv {
-  Bindings: RequestPeer;
+  /** `identity`: already known, by the application that hands the request on. */
+  Bindings: RequestPeer & { identity?: Identity };
   Variables: { identity: Identity };
 }
 

@@ -5,10 +5,12 @@ export interface Identity {
   name: string;
   /** May read and change nothing; the page shows no buttons, and secrets in configs stay hidden. */
   readOnly: boolean;
-  /** May delete runs, and see the secrets in configs. */
+  /** May delete everybody's runs, and see the secrets in configs. */
   admin: boolean;
   /** May change only its own runs and sweeps. */
   own?: boolean;
+  /** Sees only its own, too. */
+  alone?: boolean;
 }
 
 /**

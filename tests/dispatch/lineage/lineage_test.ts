@@ -183,3 +183,39 @@ Deno.test("lineage: a run that moves to another host keeps what it has read", as
     Deno.removeSync(directory, { recursive: true });
   }
 });
+
+Deno.test("lineage: names of what a run has written move with it, and take none that is taken", async () => {
+  await using here = await TestDaemon.start();
+  await using there = await TestDaemon.start();
+  const directory = Deno.makeTempDirSync();
+  const mosaic = async (daemon: TestDaemon, ...args: string[]) => {
+    const { code, out, err } = await runVerb(daemon, args);
+    assert.equal(code, 0, `mosaic ${args.join(" ")}: ${err}`);
+    return out;
+  };
+  try {
+    const moved = await written(here, "moved", "weights");
+    await mosaic(
+      here,
+      "artifact",
+      "name",
+      "moved:checkpoints/best.txt",
+      "policy:best,fast",
+    );
+    await written(there, "local", "others");
+    await mosaic(there, "artifact", "name", "local:checkpoints/best.txt", "policy:best");
+    const exported = `${directory}/moved.mosaic`;
+    await mosaic(here, "export", moved, "--format", "mosaic", "--out", exported);
+    await mosaic(there, "import", exported, "--state-dir", there.stateDir);
+    const versions = JSON.parse(await mosaic(there, "artifact", "list", "policy", "-o", "json"));
+    assert.deepEqual(
+      versions.map((v: Record<string, unknown>) => [v.version, v.aliases, v.run_name, v.sha256]),
+      [
+        [2, ["fast"], "moved", sha("weights")],
+        [1, ["best"], "local", sha("others")],
+      ],
+    );
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});

@@ -19,6 +19,7 @@ Deno.test("formats: a file's format by its name", () => {
     ["params.json", "parameters"],
     ["logs/scalars/loss.csv", "scalar_rows"],
     ["version_0/hparams.yaml", "parameters"],
+    ["out/checkpoint-500/trainer_state.json", "trainer_state"],
     ["/w/.hydra/config.yaml", "parameters"],
     ["/w/files/config.yaml", undefined],
     ["experiment/args.json", "parameters"],

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
-import { joinedBytes } from "../../../src/base/text/joined_bytes.ts";
-import { BLOCK_BYTES, CHUNK, chunkCrc } from "../../../src/readers/wandb/leveldb_log.ts";
+import { BLOCK_BYTES, CHUNK } from "../../../src/readers/wandb/leveldb_log.ts";
 import { openFormat } from "../../../src/readers/formats.ts";
 import type { SourceRecord } from "../../../src/readers/format/tracker_records.ts";
-import { WANDB_HEADER } from "../../../src/readers/wandb/wandb_file.ts";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { assertSameHoweverRead, FIXTURES, readAll, readOn } from "./harness.ts";
+import { chunk, item, logOf, message, rowOf } from "../../harness/wandb_log.ts";
 
 async function fixture(): Promise<Uint8Array> {
   const file = (await Deno.open(`${FIXTURES}offline.wandb.gz`)).readable.pipeThrough(
@@ -80,44 +79,6 @@ Deno.test("W&B: an offline run of wandb 0.30, however its log grows", async () =
   assert.ok(loss?.kind === "scalar" && Math.abs(loss.wallTime! - run!.wallTime!) < 60);
 });
 
-function chunk(type: number, data: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(7 + data.length);
-  const view = new DataView(bytes.buffer);
-  view.setUint32(0, chunkCrc(type, data), true);
-  view.setUint16(4, data.length, true);
-  bytes[6] = type;
-  bytes.set(data, 7);
-  return bytes;
-}
-
-/** A log as W&B writes it. */
-function logOf(datas: readonly Uint8Array[]): { file: Uint8Array; starts: number[] } {
-  const parts: Uint8Array[] = [WANDB_HEADER];
-  let size = WANDB_HEADER.length;
-  const put = (bytes: Uint8Array) => {
-    parts.push(bytes);
-    size += bytes.length;
-  };
-  const starts = datas.map((data) => {
-    let left = BLOCK_BYTES - size % BLOCK_BYTES;
-    if (left < 7) put(new Uint8Array(left));
-    const start = size;
-    let from = 0;
-    let first = true;
-    do {
-      left = BLOCK_BYTES - size % BLOCK_BYTES;
-      const to = Math.min(data.length, from + left - 7);
-      const last = to === data.length;
-      const type = first ? (last ? CHUNK.FULL : CHUNK.FIRST) : last ? CHUNK.LAST : CHUNK.MIDDLE;
-      put(chunk(type, data.subarray(from, to)));
-      from = to;
-      first = false;
-    } while (from < data.length);
-    return start;
-  });
-  return { file: joinedBytes(parts), starts };
-}
-
 /** `Record` with a history of one value, and a text of the given length. */
 function history(step: number, value: string, padding = 0): Uint8Array {
   const record = new BinaryWriter();
@@ -136,21 +97,6 @@ function history(step: number, value: string, padding = 0): Uint8Array {
 
 const values = (records: readonly SourceRecord[]) =>
   records.map((r) => r.kind === "scalar" ? [r.step, r.value] : [r.kind]);
-
-/** `Record` with one field of messages of texts. */
-function message(field: number, write: (record: BinaryWriter) => void): Uint8Array {
-  const record = new BinaryWriter();
-  record.tag(field, WireType.LengthDelimited).fork();
-  write(record);
-  return record.join().finish();
-}
-
-/** Field 1 of histories and summaries: an item. */
-function item(record: BinaryWriter, key: string, json: string): void {
-  record.tag(1, WireType.LengthDelimited).fork();
-  record.tag(1, WireType.LengthDelimited).string(key).tag(16, WireType.LengthDelimited).string(json)
-    .join();
-}
 
 Deno.test("W&B: a metric has the axis that define_metric gives it, and the summary's own values are results", () => {
   const define = (field: number, name: string, step: string) =>
@@ -183,6 +129,8 @@ Deno.test("W&B: a metric has the axis that define_metric gives it, and the summa
     row(3, { "val/acc": 0.5, epoch: 7 }),
     row(4, { "val/acc": 0.6 }),
     summary({ best: 0.9, "val/acc": 0.6 }),
+    // define_metric(summary="min") of a logged metric, and a result of several numbers.
+    rowOf(3, { loss: { min: 0.5 }, final: { acc: 0.75, f1: 0.5 } }),
     message(18, () => {}),
   ]);
   const { records, problems } = assertSameHoweverRead("wandb", file);
@@ -198,6 +146,8 @@ Deno.test("W&B: a metric has the axis that define_metric gives it, and the summa
     "val/acc 7 0.5",
     "val/acc 7 0.6",
     "summary/best undefined 0.9",
+    "summary/final.acc undefined 0.75",
+    "summary/final.f1 undefined 0.5",
   ]);
 });
 

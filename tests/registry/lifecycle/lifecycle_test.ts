@@ -110,7 +110,10 @@ Deno.test("lifecycle: a state has an outcome exactly when it has ended", () => {
   for (const state of RUN_STATES) {
     assert.equal(outcomeOf(state) !== undefined, isEnded(state), state);
   }
-  assert.deepEqual(ENDED_STATES.map(outcomeOf), ["failed", "succeeded", "canceled"]);
+  const outcomes = ENDED_STATES.map((state) => outcomeOf(state));
+  assert.deepEqual(outcomes, ["failed", "succeeded", "canceled"]);
+  assert.equal(outcomeOf("CANCELLED", "pruned"), "pruned");
+  assert.equal(outcomeOf("FAULTED", "pruned"), "failed");
 });
 
 function asSet(states: readonly string[]): Record<string, true> {

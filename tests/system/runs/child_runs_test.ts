@@ -76,6 +76,32 @@ Deno.test("runs within a run: each trial has its own curves and parameters, acro
       },
     );
 
+    await t.step("imported: the same shape, once", async () => {
+      const imported = async (...options: string[]) => {
+        const { code, out, err } = await runVerb(daemon, ["import", ...options, `${cwd}/ray`]);
+        assert.equal(code, 0, err);
+        return out;
+      };
+      const [top, ...trials] = (await imported("-q")).trim().split("\n");
+      await until(
+        async () =>
+          (await daemon.client.unary(Mosaic.method.listRuns, { within: top! })).runs.length === 4,
+        { what: "the trials to be within" },
+      );
+      assert.equal((await getRun(daemon, top!)).name, "exp");
+      for (const [i, id] of trials.entries()) {
+        const n = [0, 1, 2, 7][i]!;
+        const { name, parent, state, parameters } = await getRun(daemon, id);
+        assert.deepEqual([name, parent, state], [`exp/train-${n}`, top, "TERMINATED"]);
+        assert.deepEqual(await pointsOf(id), [`1:${n}`, `2:${n}.5`]);
+        assert.deepEqual(parameters.map(({ valueJson }) => valueJson), [`${Number(`0.${n}`)}`]);
+      }
+      const again = JSON.parse(await imported("-o", "json")) as { status: string }[];
+      assert.deepEqual(new Set(again.map(({ status }) => status)), new Set(["already imported"]));
+      assert.equal((await runVerb(daemon, ["delete", "--forever", top!])).code, 0);
+      assert.match((await runVerb(daemon, ["show", trials[0]!])).err, /no run/);
+    });
+
     await t.step(
       "list folds them, show names them, and verbs of processes are refused",
       async () => {
@@ -98,8 +124,23 @@ Deno.test("runs within a run: each trial has its own curves and parameters, acro
           (await runVerb(daemon, ["retry", "tune/train-7"])).err,
           new RegExp(`part of the program of run ${run}`),
         );
+        const file = `${cwd}/moved.mosaic`;
+        const env = { MOSAIC_STATE_DIR: daemon.stateDir };
+        const moved = ["export", run, "--format", "mosaic", "--out", file];
+        assert.equal((await runVerb(daemon, moved, "", env)).code, 0);
         assert.equal((await runVerb(daemon, ["delete", "--forever", run])).code, 0);
         assert.match((await runVerb(daemon, ["show", "tune/train-7"])).err, /no run/);
+        assert.equal((await runVerb(daemon, ["import", file], "", env)).code, 0);
+        const again = await within();
+        assert.deepEqual(again.map(({ name, parent }) => `${name} ${parent}`).sort(), [
+          ...[0, 1, 2, 7].map((n) => `tune/train-${n} ${run}`),
+        ]);
+        for (const { runId, name } of again) {
+          const n = name.at(-1)!;
+          assert.deepEqual(await pointsOf(runId), [`1:${n}`, `2:${n}.5`]);
+          const { parameters } = await getRun(daemon, runId);
+          assert.deepEqual(parameters.map(({ valueJson }) => valueJson), [`${Number(`0.${n}`)}`]);
+        }
       },
     );
   } finally {

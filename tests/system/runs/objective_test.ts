@@ -6,7 +6,9 @@ import { runVerb } from "../../cli/verb.ts";
 import { until } from "../../harness/wait.ts";
 
 Deno.test("objective: a run's own, else the daemon's, is the number of list, its order, show and plot; max_steps counts steps of metrics", async (t) => {
-  await using daemon = await TestDaemon.start({ args: ["--objective", "val/loss:min"] });
+  await using daemon = await TestDaemon.start({
+    args: ["--objective", "val/loss:min", "--objective", "walker=ret:max"],
+  });
   const printed = (name: string, lines: string[], metadata = {}) => {
     const quoted = lines.map((line) => `'${line}'`).join(" ");
     return submit(
@@ -46,6 +48,30 @@ Deno.test("objective: a run's own, else the daemon's, is the number of list, its
     assert.match((await runVerb(daemon, ["show", own])).out, /reward +9 \(eval\/reward:max\)/);
     assert.match((await runVerb(daemon, ["show", none])).out, /reward +none yet \(val\/loss:min\)/);
     assert.match((await runVerb(daemon, ["plot", own])).out, /eval\/reward/);
+  });
+
+  await t.step("a project's, by its tag; and a trial has that of its program", async () => {
+    const tagged = await printed("tagged", ["step=1 ret=3 x=1", "step=2 ret=2 x=1"], {
+      tags: ["walker"],
+    });
+    await untilState(daemon, tagged, "TERMINATED");
+    assert.deepEqual((await getRun(daemon, tagged)).telemetry!.objective!.value, 3);
+    const listed = await runVerb(daemon, [
+      "list",
+      "-t",
+      "walker",
+      "-c",
+      "name,reward",
+      "-o",
+      "csv",
+    ]);
+    assert.match(listed.out, /tagged,3/);
+    const study = await printed("study", [
+      "Trial 0 finished with value: 0.5 and parameters: {}. Best is trial 0 with value: 0.5.",
+    ], { objective: "value:min" });
+    await untilState(daemon, study, "TERMINATED");
+    const within = await runVerb(daemon, ["list", "--within", study, "-c", "reward", "-o", "csv"]);
+    assert.match(within.out, /^0\.5$/m);
   });
 
   await t.step("a wrong one is refused where it is given", async () => {

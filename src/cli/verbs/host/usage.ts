@@ -2,9 +2,10 @@
 import { type Command, Option } from "commander";
 import type { z } from "zod";
 import { csv } from "../../../base/text/csv_text.ts";
-import { shortIds } from "../../../base/text/format.ts";
+import { bytes, shortIds } from "../../../base/text/format.ts";
 import type { GpuUse } from "../../../gen/mosaic/v1/mosaic_pb.ts";
 import type { RunGpuUse, UserGpuUse } from "../../../registry/contract.ts";
+import { diskUsage } from "../../link/disk.ts";
 import { Link } from "../../link/daemon_link.ts";
 import type { Context } from "../../link/context.ts";
 import { type Column, table } from "../../text/table.ts";
@@ -21,7 +22,8 @@ export function define(command: Command, context: Context): void {
   command
     .description(
       "Shows GPU hours, from the claim of each card to its release, by who submitted the runs, and the share in which the " +
-        "cards did nothing (a utilisation below 5 %, where the driver tells it). Deleted runs count, for 400 days.",
+        "cards did nothing (a utilisation below 5 %, where the driver tells it). Deleted runs count, for 400 days. By user also " +
+        "the disk space of the runs that are there now, those in the trash included.",
     )
     .addOption(oneOf(new Option("--by <what>", "user or run"), ["user", "run"]).default("user"))
     .option("--since <duration>", "of the days since this long ago (UTC), such as 30d", ageValue);
@@ -53,12 +55,14 @@ export function define(command: Command, context: Context): void {
         );
         return;
       }
-      const uses = usersOf(runs);
+      const { owners, maxPerOwner } = await diskUsage(link);
+      const uses = usersOf(runs, owners, maxPerOwner);
       context.out.write(
-        output === "json"
-          ? `${JSON.stringify(uses, null, 2)}\n`
-          : output === "csv"
-          ? csv(["user", "runs", ...TIME], uses.map((use) => Object.values(use)))
+        output === "json" ? `${JSON.stringify(uses, null, 2)}\n` : output === "csv"
+          ? csv(
+            ["user", "runs", ...TIME, "disk_bytes", "disk_limit_bytes"],
+            uses.map((use) => Object.values(use)),
+          )
           : shown(uses, USER_COLUMNS, context),
       );
     });
@@ -79,11 +83,17 @@ function runUse(use: GpuUse): Run {
   return { run_id: use.runId, name: use.runName, user: use.submitter, ...timeOf(use) };
 }
 
-/** Most hours first. */
-export function usersOf(runs: readonly GpuUse[]): User[] {
+/** Most hours first, then most bytes. @param disk bytes of each user's runs */
+export function usersOf(
+  runs: readonly GpuUse[],
+  disk: Readonly<Record<string, bigint>> = {},
+  limit?: bigint,
+): User[] {
   const sum = (of: readonly GpuUse[], field: keyof Seconds) =>
     of.reduce((total, use) => total + use[field], 0);
-  return [...Map.groupBy(runs, ({ submitter }) => submitter)].map(([user, its]) => ({
+  const byUser = Map.groupBy(runs, ({ submitter }) => submitter);
+  for (const user of Object.keys(disk)) if (!byUser.has(user)) byUser.set(user, []);
+  return [...byUser].map(([user, its]) => ({
     user,
     runs: its.length,
     ...timeOf({
@@ -91,7 +101,9 @@ export function usersOf(runs: readonly GpuUse[]): User[] {
       measuredSeconds: sum(its, "measuredSeconds"),
       idleSeconds: sum(its, "idleSeconds"),
     }),
-  })).sort((a, b) => b.gpu_hours - a.gpu_hours);
+    disk_bytes: Number(disk[user] ?? 0n),
+    disk_limit_bytes: limit === undefined ? null : Number(limit),
+  })).sort((a, b) => b.gpu_hours - a.gpu_hours || b.disk_bytes - a.disk_bytes);
 }
 
 const hours = (value: number) => value.toFixed(value < 9.95 ? 2 : 1);
@@ -110,6 +122,14 @@ const USER_COLUMNS: Column<User>[] = [
   { name: "user", text: ({ user }) => user },
   { name: "runs", align: "right", text: ({ runs }) => String(runs) },
   ...TIME_COLUMNS,
+  {
+    name: "disk",
+    align: "right",
+    text: ({ disk_bytes, disk_limit_bytes: most }) =>
+      most === null ? bytes(disk_bytes) : `${bytes(disk_bytes)} of ${bytes(most)}`,
+    style: ({ disk_bytes, disk_limit_bytes: most }) =>
+      disk_bytes > (most ?? Infinity) ? "yellow" : undefined,
+  },
 ];
 
 function runColumns(uses: readonly Run[]): Column<Run>[] {

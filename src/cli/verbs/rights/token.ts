@@ -30,6 +30,7 @@ interface Flags {
   role?: Role;
   name?: string;
   own?: boolean;
+  ownOnly?: boolean;
   ttl?: number;
   output: string;
 }
@@ -53,6 +54,7 @@ export function define(command: Command, context: Context): void {
       ),
     )
     .option("--own", "the token to create changes only its own runs and sweeps (role operate)")
+    .option("--own-only", "it sees only its own, too (roles submit and operate)")
     .option("--name <name>", "name of the token to create or revoke")
     .option(
       "--ttl <age>",
@@ -66,7 +68,7 @@ export function define(command: Command, context: Context): void {
         details:
           "Each role includes those before it: read sees runs without their secrets, submit submits runs, operate " +
           "pauses, cancels and retries any run, admin may do everything. With submit, a person can run any program as " +
-          "the daemon's user.\n\nThere are two standard tokens, admin and read; show prints one, rotate replaces them. create " +
+          "the daemon's user. Who operates only their own runs (--own) may also delete those.\n\nThere are two standard tokens, admin and read; show prints one, rotate replaces them. create " +
           "prints the secret of a named token; only its hash is kept. All changes take effect immediately, also for a " +
           "running daemon.",
         examples: [
@@ -136,9 +138,11 @@ export function define(command: Command, context: Context): void {
             name,
             role,
             own: flags.own === true,
+            alone: flags.ownOnly === true,
             ttlMs: flags.ttl,
           });
-          entered(layout, `token create ${name} (${role}${flags.own ? ", own runs" : ""})`);
+          const only = flags.ownOnly ? ", only own runs" : flags.own ? ", own runs" : "";
+          entered(layout, `token create ${name} (${role}${only})`);
           context.out.write(
             flags.output === "json"
               ? `${JSON.stringify(createdJson(path, name, secret), null, 2)}\n`
@@ -179,11 +183,13 @@ function createdJson(path: string, name: string, secret: string) {
 
 const isoOf = (ms: number) => new Date(ms).toISOString();
 
-function tokenJson({ name, role, own = false, createdAt, expiresAt }: NamedToken) {
+function tokenJson({ name, role, own = false, alone = false, ...times }: NamedToken) {
+  const { createdAt, expiresAt } = times;
   return {
     name,
     role,
     own,
+    own_only: alone,
     created_at: isoOf(createdAt),
     expires_at: expiresAt === null ? null : isoOf(expiresAt),
   };
@@ -192,7 +198,11 @@ function tokenJson({ name, role, own = false, createdAt, expiresAt }: NamedToken
 function columnsAt(now: number): Column<NamedToken>[] {
   return [
     { name: "name", text: ({ name }) => name },
-    { name: "role", text: ({ role, own }) => own ? `${role} (own runs)` : role },
+    {
+      name: "role",
+      text: ({ role, own, alone }) =>
+        alone ? `${role} (only own runs)` : own ? `${role} (own runs)` : role,
+    },
     { name: "created", text: ({ createdAt }) => isoOf(createdAt).slice(0, 16).replace("T", " ") },
     {
       name: "expires",

@@ -20,6 +20,7 @@ import {
 import type { OnProgress } from "../../../base/text/progress_text.ts";
 import { compact, count } from "../../../base/text/format.ts";
 import type { ScannedRun } from "../../../readers/import/scan.ts";
+import type { PlacedRun } from "../../../readers/import/trials.ts";
 import type { Import } from "../../../registry/contract.ts";
 import { table } from "../../text/table.ts";
 import { escapeControl } from "../../text/text.ts";
@@ -35,8 +36,9 @@ export function define(command: Command, caller: Context, result: { code: number
     .description(
       "Imports past runs that programs have left on disk: TensorBoard event files, Stable-Baselines3's monitor.csv and " +
         "progress files, Lightning's metrics.csv, RLlib's and Tune's result.json, W&B's offline logs. Each directory that " +
-        "has some, and each .wandb log, becomes a run with its curves, texts, episodes and parameters. A file that is " +
-        "given by its path may also be another table, or a program's printed output (.log, .out, .txt).\n\n" +
+        "has some, and each .wandb log, becomes a run with its curves, texts, episodes and parameters; trials of Tune and " +
+        "jobs of Hydra's multirun become runs within a run. A file that is given by its path may also be another " +
+        "table, or a program's printed output (.log, .out, .txt).\n\n" +
         "A file of mosaic export --format mosaic becomes the same run as on its host: id, states, records, logs.\n\n" +
         "The daemon starts a worker that reads the files, so it has to run on this host. Files that were imported " +
         "before are recognized by their content and not imported again.",
@@ -108,10 +110,11 @@ export function define(command: Command, caller: Context, result: { code: number
       const found = await find(context, paths, Number(flags["depth"] ?? DEPTH));
       if (found.skipped) result.code = 1;
       const name = flags["name"] as string | undefined;
-      if (name !== undefined && found.runs.length > 1) {
+      const tops = found.runs.filter(({ place }) => place === undefined).length;
+      if (name !== undefined && tops > 1) {
         throw new MosaicError(
           "invalid_argument",
-          `--name is for one run, and ${found.runs.length} are found`,
+          `--name is for one run, and ${tops} are found`,
           {
             hint: "Name the directory of one of them (mosaic import --dry-run lists them).",
           },
@@ -121,9 +124,11 @@ export function define(command: Command, caller: Context, result: { code: number
       const dryRun = flags["dryRun"] === true;
       using link = dryRun ? undefined : await Link.open(context, connectionFlags(flags));
       const done: ImportJson[] = [];
+      const { programIdOf, runIdOf, scanRun } = await import("../../../readers/import/scan.ts");
+      /** Of the directories of programs, their runs. */
+      const programs = new Map<string, { run: string; name: string }>();
       for (const [at, directory] of found.runs.entries()) {
         try {
-          const { scanRun } = await import("../../../readers/import/scan.ts");
           const run = scanRun(directory, (records) => {
             const total = found.runs.length;
             progress.report(
@@ -133,7 +138,10 @@ export function define(command: Command, caller: Context, result: { code: number
             );
           });
           const { series, points, episodes, texts } = run.counts;
-          if (points + episodes + texts + Object.keys(run.parameters).length === 0) {
+          const trial = found.runs[at + 1];
+          const isProgram = trial?.place?.of === run.directory && directory.place === undefined;
+          if (run.files.length === 0) run.runId = programIdOf(runIdOf(trial!.files));
+          if (!isProgram && points + episodes + texts + Object.keys(run.parameters).length === 0) {
             context.err.write(
               `mosaic: ${
                 escapeControl(run.directory)
@@ -145,10 +153,12 @@ export function define(command: Command, caller: Context, result: { code: number
           const config = importConfig(run, {
             name,
             tags: flags["tag"] as string[] | undefined ?? [],
+            within: withinOf(directory, programs),
           });
           const entered = link === undefined
             ? { run_id: run.runId, name: String(config["run_name"]), status: "found" as const }
             : await enter(link, run, config);
+          if (isProgram) programs.set(run.directory, { run: entered.run_id, name: entered.name });
           done.push({
             ...entered,
             ...{
@@ -181,6 +191,15 @@ export function define(command: Command, caller: Context, result: { code: number
       }
       print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
     });
+}
+
+/** Where a trial goes; undefined also if its program's run could not be made. */
+function withinOf(
+  { place }: PlacedRun,
+  programs: ReadonlyMap<string, { run: string; name: string }>,
+) {
+  const program = place && programs.get(place.of);
+  return program && { ...program, place: place!.key, placeName: place!.name };
 }
 
 /**

@@ -13,7 +13,7 @@ export function define(command: Command, context: Context): void {
         "standard output as the records that mosaic stores, with their own steps and times; what the run itself printed " +
         "goes to standard error. mosaic import starts it.",
     )
-    .argument("<file...>", "files of one run (docs/reference/formats.md)")
+    .argument("[file...]", "files of one run (docs/reference/formats.md)")
     .addHelpText(
       "after",
       manual({

@@ -18,7 +18,7 @@ import { Link } from "../../link/daemon_link.ts";
 import { escapeControl } from "../../text/text.ts";
 import { FOLLOW_RETRY_MS } from "./submit.ts";
 import { anyOf } from "../../../wire/http/waiting.ts";
-import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
+import { endText } from "../../../runs/fields/lifecycle_states.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -75,9 +75,7 @@ export function define(command: Command, context: Context, result: { code: numbe
             code ||= exitOfOutcome(run.outcome);
             if (flags["output"] === "table") {
               context.out.write(
-                `${run.runId}  ${stateWord(run.state)}${
-                  run.reason === "" ? "" : `: ${escapeControl(run.reason)}`
-                }\n`,
+                `${run.runId}  ${escapeControl(endText(runJsonOf(run)))}\n`,
               );
             } else if (flags["output"] === "jsonl") {
               context.out.write(`${JSON.stringify(runJsonOf(run))}\n`);

@@ -7,6 +7,8 @@ import { interruptible } from "../../link/interrupt.ts";
 import { statesLine, sweepText } from "../../text/sweep_text.ts";
 
 const POLL_MS = 1000;
+/** Trials that the end of it lists. */
+const LISTED = 10_000;
 const ENDED = ["finished", "cancelled"];
 const FAILED = ["faulted", "refused"];
 
@@ -24,7 +26,8 @@ export async function followSweep(link: Link, context: Context, name: string): P
         if (line !== said) context.err.write(`mosaic: ${line}\n`);
         said = line;
         if (ENDED.includes(json.state)) {
-          context.out.write(sweepText(json, context.terminal));
+          const whole = await link.unary(link.methods.getSweep, { sweep: name, trials: LISTED });
+          context.out.write(sweepText(JSON.parse(whole.json), context.terminal));
           return FAILED.some((state) => (json.states[state] ?? 0) > 0)
             ? 1
             : json.state === "cancelled"

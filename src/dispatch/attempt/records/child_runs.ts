@@ -6,13 +6,22 @@
 import { newUlid } from "../../../config/ulid.ts";
 import { messageOf } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/log.ts";
+import { LONGEST_TAG, MOST_TAGS } from "../../../base/field_limits.ts";
+import { isPlainObject } from "../../../base/text/exact_numbers.ts";
+import { parsedObject } from "../../../base/text/json_text.ts";
 import { LONGEST_RUN_NAME } from "../../../base/run_name.ts";
-import { childPlaceOf } from "../../../readers/files/child_places.ts";
+import {
+  childPlaceOf,
+  writerDirectories,
+  writerPlaceOf,
+} from "../../../readers/files/child_places.ts";
+import { TRACKER_RUN_KIND } from "../../../readers/files/source_records.ts";
 import type { WorkerEventRecord } from "../../../gen/records/record_types.ts";
+import { objectiveIn } from "../../../records/objective.ts";
 import { TRIAL_KIND } from "../../../readers/text/text_records.ts";
 import { isEnded, type LifecycleEvent } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
-import type { RunRow } from "../../../registry/row_types.ts";
+import type { RunPatch, RunRow } from "../../../registry/row_types.ts";
 import type { TelemetryLog } from "../../../telemetry/telemetry_log.ts";
 import { TrialRuns } from "./trial_runs.ts";
 
@@ -37,7 +46,7 @@ export class ChildRuns {
 
   constructor({ registry, telemetry, log }: ChildRunsOptions) {
     this.#options = { registry, telemetry, log };
-    const child = (parent: string, key: string, name: string) => this.#child(parent, key, name);
+    const child = (parent: string, key: string, name: string) => this.child(parent, key, name);
     this.#trials = new TrialRuns({ registry, telemetry, log, child, most: MOST_CHILDREN });
   }
 
@@ -47,12 +56,31 @@ export class ChildRuns {
    */
   runOf(runId: string, attempt: number, path: string): string | undefined {
     const place = childPlaceOf(path);
-    if (place === undefined) return undefined;
+    if (place === undefined) return this.#ofWriter(runId, attempt, path);
     const id = `${runId} ${attempt} ${place.key}`;
     let known = this.#known.get(id);
     if (known === undefined) {
       const isOwn = place.aloneIsParent && this.#isFirst(runId, attempt, place.key);
-      known = isOwn ? "" : this.#child(runId, place.key, place.name) ?? "";
+      known = isOwn ? "" : this.child(runId, place.key, place.name) ?? "";
+      if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+      this.#known.set(id, known);
+    }
+    return known === "" ? undefined : known;
+  }
+
+  /** The trial of an event file, if the program has told the parameters of an earlier one. */
+  #ofWriter(runId: string, attempt: number, path: string): string | undefined {
+    const directories = writerDirectories(path);
+    if (directories.length === 0) return undefined;
+    const id = `${runId} ${attempt} ${path}`;
+    let known = this.#known.get(id);
+    if (known === undefined) {
+      const { registry, telemetry } = this.#options;
+      const earlier = (telemetry.sourceCursors(runId, attempt) ?? []).map(({ name }) => name);
+      const place = writerPlaceOf(path, earlier);
+      const keys = place === undefined ? directories : [place.key];
+      known = keys.map((key) => registry.child(runId, key)).find((child) => child !== undefined) ??
+        (place && this.child(runId, place.key, place.name)) ?? "";
       if (this.#known.size >= MOST_KNOWN) this.#known.clear();
       this.#known.set(id, known);
     }
@@ -72,7 +100,8 @@ export class ChildRuns {
     return own.length === 0 || own.includes(key);
   }
 
-  #child(parentId: string, key: string, name: string): string | undefined {
+  /** Makes it if it is new; undefined: there are too many. */
+  child(parentId: string, key: string, name: string): string | undefined {
     const { registry, log } = this.#options;
     const known = registry.child(parentId, key);
     if (known !== undefined) {
@@ -92,7 +121,8 @@ export class ChildRuns {
     }
     const parent = registry.require(parentId);
     const runId = newUlid();
-    const whole = [...`${parent.name}/${name}`].slice(0, LONGEST_RUN_NAME).join("");
+    const whole = childName(parent.name, name);
+    const objective = objectiveIn(parent.configJson);
     const config = {
       run_name: whole,
       entry_point: "sh",
@@ -100,7 +130,10 @@ export class ChildRuns {
       environment: {},
       resources: { gpus: { requested: 0 } },
       artifacts: {},
-      metadata: { within: { run: parentId, place: key } },
+      metadata: {
+        within: { run: parentId, place: key },
+        ...(objective === undefined ? {} : { objective }),
+      },
     };
     registry.insertChild({
       runId,
@@ -136,6 +169,40 @@ export class ChildRuns {
     if (events.some(({ kind }) => kind === TRIAL_KIND) || this.#trials.waits(runId)) {
       this.#trials.make(runId);
     }
+  }
+
+  /**
+   * An imported trial that ends goes into the imported run of its program; it stays beside it if
+   * that is gone, or has this trial already.
+   */
+  importedInto(row: RunRow): Pick<RunPatch, "parent" | "childKey"> {
+    const { registry } = this.#options;
+    const within = importedWithin(row);
+    const parent = within && registry.get(within.run);
+    const isThere = parent?.parent === null && parent.owner === row.owner &&
+      importedIn(parent) !== undefined && registry.child(parent.runId, within!.place) === undefined;
+    return isThere && row.parent === null ? { parent: parent.runId, childKey: within!.place } : {};
+  }
+
+  /** What a tracker calls the run: its tags, and of a run within its name. */
+  tracked(runId: string, events: readonly WorkerEventRecord[]): void {
+    for (const { kind, dataJson } of events) {
+      if (kind !== TRACKER_RUN_KIND) continue;
+      const { registry, log } = this.#options;
+      try {
+        const row = registry.require(runId);
+        const patch = trackerPatch(row, row.parent && registry.require(row.parent).name, dataJson);
+        if (Object.keys(patch).length > 0) registry.edit(runId, patch);
+      } catch (error) {
+        log.warn({ run_id: runId, error: messageOf(error) }, "a tracker's tags are not the run's");
+      }
+    }
+  }
+
+  /** A tracker's client says that its run has ended. */
+  endOne(runId: string, status: string): void {
+    const { registry } = this.#options;
+    if (!isEnded(registry.require(runId).state)) registry.apply(runId, trackerEnd(status));
   }
 
   /** The parent's attempt has ended, and so have its children. */
@@ -211,6 +278,48 @@ export class ChildRuns {
   close(): void {
     this.#trials.close();
   }
+}
+
+function importedIn({ configJson }: RunRow): { within?: unknown } | undefined {
+  if (!configJson.includes('"imported"')) return undefined;
+  const { metadata } = parsedObject(configJson) ?? {};
+  const imported = isPlainObject(metadata) ? metadata["imported"] : undefined;
+  return isPlainObject(imported) ? imported : undefined;
+}
+
+function importedWithin(row: RunRow): { run: string; place: string } | undefined {
+  const within = importedIn(row)?.within;
+  if (!isPlainObject(within)) return undefined;
+  const { run, place } = within;
+  return typeof run === "string" && typeof place === "string" ? { run, place } : undefined;
+}
+
+/** Nothing is taken away, and a name that a person has given stays. */
+function trackerPatch(
+  row: RunRow,
+  parent: string | null,
+  dataJson: string,
+): Pick<RunPatch, "name" | "tags"> {
+  const { id, name, tags } = parsedObject(dataJson) as { id: string; name: string; tags: string[] };
+  const cut = (text: string, length: number) => [...text].slice(0, length).join("");
+  const given = tags.filter((tag) => tag.trim() !== "").map((tag) => cut(tag, LONGEST_TAG));
+  const all = [...new Set([...row.tags, ...given])].slice(0, MOST_TAGS);
+  const isPlain = name !== "" && row.name === childName(`${parent}`, id);
+  return {
+    ...(parent !== null && isPlain ? { name: childName(parent, name) } : {}),
+    ...(all.length > row.tags.length ? { tags: all } : {}),
+  };
+}
+
+const childName = (parent: string, name: string) =>
+  [...`${parent}/${name}`].slice(0, LONGEST_RUN_NAME).join("");
+
+/** @param status as MLflow names it */
+function trackerEnd(status: string): LifecycleEvent {
+  if (status === "FAILED") return { type: "failed", reason: "tracker_failed" };
+  return status === "KILLED"
+    ? { type: "cancelled", reason: "tracker_killed" }
+    : { type: "exited_ok" };
 }
 
 function endOf({ state, reason }: RunRow): LifecycleEvent {

@@ -7,7 +7,7 @@ import type { SeriesColumns } from "../../api/page_json.ts";
 import { around, Crowd, valueAt } from "./crowd.ts";
 import { isCrowd } from "../parts/early.ts";
 import { colorCode } from "../parts/colors.ts";
-import { ask, attempt, notice } from "../parts/dialog.tsx";
+import { attempt, notice } from "../parts/dialog.tsx";
 import { endsKept, h, iconButton, saveFile, setText } from "../parts/dom.ts";
 import { figure, plural, whole } from "../parts/format.ts";
 import { clock, duration } from "../../../base/text/format.ts";
@@ -15,9 +15,12 @@ import { csv } from "../../../base/text/csv_text.ts";
 import {
   type ChartStyle,
   type DataSet,
+  isSparse,
   type Line,
   linesOf,
   metricOf,
+  type Own,
+  OWN_AS_OTHERS,
   type XMode,
   xOf,
 } from "./chart_lines.ts";
@@ -39,10 +42,10 @@ export interface CurvePoint {
 export type Range = [first: number, last: number];
 
 const DOUBLE_CLICK_MS = 300;
-/** With more lines the legend keeps their last values while one points. */
-const LEGEND_FOLLOWS = 12;
 /** Rows of the table behind a chart. */
 const TABLE_ROWS = 200;
+/** The chart under the pointer, and the pointer's place in the window. */
+let pointed: { chart: Chart; at: readonly [left: number, top: number] } | undefined;
 /** The run under the cursor, in all charts of crowds. */
 let pointedAt = "";
 const crowds = new Set<Chart>();
@@ -86,36 +89,30 @@ function isolatedValues(values: ArrayLike<number | null | undefined>): number[] 
   return candidate >= 0 ? [...found, candidate] : found;
 }
 
-/** The view of one chart besides what all share. */
-export interface Own {
-  /** Ends of the y axis; null: by the data. */
-  y: [low: number | null, high: number | null];
-  /** The y axis leaves out the outermost values. */
-  trimmed: boolean;
-}
 /** Share of the values at each end that count as outliers. */
 const OUTLIERS = 0.02;
 
 export interface ChartEvents {
   onzoom(): void;
   onpin(): void;
-  /** Of a computed chart, which can be removed. */
-  onforget?(): void;
+  /** It goes: a computed chart for good, another is hidden. */
+  onleave(): void;
   /** Labels of the lines that are hidden from now on. */
   onhide(labels: string[]): void;
-  /** `own` has changed. */
+  /** `own` has changed: the chart is to be shown again. */
   onview(): void;
+  /** What its settings offer. */
+  choices(): { metrics: readonly string[]; expression?: string };
+  /** It becomes a computed chart; one that is none stays beside it. @throws Error */
+  onexpress(text: string): void;
 }
-
-/** A variable, so that the bundler leaves it a script of its own. */
-const FIGURES = "/assets/figure.js";
 
 export class Chart {
   #sets: DataSet[] = [];
   /** The visible ones. */
   #lines: Line[] = [];
   #all: Line[] = [];
-  own: Own = { y: [null, null], trimmed: false };
+  own: Own = OWN_AS_OTHERS;
   #plot: uPlot | undefined;
   #drawnAs = "";
   #style: ChartStyle = {
@@ -129,6 +126,8 @@ export class Chart {
       hidden: [],
     },
   };
+  /** Of all charts, before what this one sets itself. */
+  #shared = this.#style;
   #holder = h("div", {
     class: "plot",
     role: "img",
@@ -169,6 +168,7 @@ export class Chart {
     readonly title: string,
     readonly unit: string,
     readonly events: ChartEvents,
+    readonly isComputed = false,
   ) {
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
     this.element = h(
@@ -192,15 +192,24 @@ export class Chart {
     this.#holder.addEventListener("click", (event) => {
       clearTimeout(picking);
       if (Math.abs(event.clientX - pressedAt) >= 4 || event.detail > 1) return;
+      // Not the plot's cursor: a plot that new points have made under a pointer at rest has none.
+      const { left: edge } = (this.#plot?.over ?? this.#holder).getBoundingClientRect();
+      const left = event.clientX - edge;
       // It may be the first of two clicks, which show everything again.
-      const left = this.#plot?.cursor.left ?? -1;
       picking = setTimeout(() => this.#pick(left), this.range === undefined ? 0 : DOUBLE_CLICK_MS);
     });
     this.#holder.addEventListener("dblclick", () => {
       clearTimeout(picking);
       if (this.range !== undefined) this.#zoomTo(undefined);
     });
-    this.#holder.addEventListener("mouseleave", hideTip);
+    // Before the plot hears of it.
+    this.#holder.addEventListener("mousemove", ({ clientX, clientY }) => {
+      pointed = { chart: this, at: [clientX, clientY] };
+    }, true);
+    this.#holder.addEventListener("mouseleave", () => {
+      pointed = undefined;
+      hideTip();
+    });
     this.#holder.addEventListener("blur", hideTip);
     this.#resize.observe(this.#holder);
   }
@@ -260,12 +269,18 @@ export class Chart {
         `Full screen of ${title}`,
         () => attempt(() => this.element.requestFullscreen()),
       ),
-      item("Range of y …", `Range of y of ${title}`, () => this.#askRange()),
+      item(
+        "Settings …",
+        `Settings of ${title}`,
+        () => attempt(() => this.#openSettings(more)),
+      ),
       this.#withoutOutliers = item("Without outliers", `${title} without outliers`, () => {
-        this.own.trimmed = !this.own.trimmed;
+        this.own = { ...this.own, trimmed: !this.own.trimmed };
         this.#ownChanged();
       }),
-      this.events.onforget && item("Remove", `Remove ${title}`, () => this.events.onforget!()),
+      this.isComputed
+        ? item("Remove", `Remove ${title}`, () => this.events.onleave())
+        : item("Hide", `Hide ${title}`, () => this.events.onleave()),
       item("Download as CSV", `Download ${title} as CSV`, () => this.#saveCsv()),
       item("Download as PNG", `Download ${title} as PNG`, () => this.#saveFigure("png")),
       item("Download as SVG", `Download ${title} as SVG`, () => this.#saveFigure("svg")),
@@ -280,28 +295,23 @@ export class Chart {
     return menu;
   }
 
-  async #askRange(): Promise<void> {
-    const text = await ask({
-      title: "Range of y",
-      text:
-        "The lowest and the highest value, with a space between; - for an end that follows the data, nothing for both.",
-      confirm: "Set range",
-      field: { label: "Lowest and highest", value: this.own.y.map((n) => n ?? "-").join(" ") },
+  async #openSettings(near: HTMLElement): Promise<void> {
+    const { openSettings } = await import("./chart_settings.tsx");
+    openSettings(near, {
+      ...{ title: this.title, own: this.own, shared: this.#shared },
+      ...this.events.choices(),
+      sparse: this.#sets.every(({ columns }) => isSparse(columns)),
+      change: (own) => {
+        this.own = own;
+        this.#ownChanged();
+      },
+      express: (text) => this.events.onexpress(text),
     });
-    if (text === undefined) return;
-    const words = text.trim().split(/\s+/).filter((word) => word !== "");
-    const [low = null, high = null] = words.map((word) => word === "-" ? null : Number(word));
-    const isWrong = words.length > 2 ||
-      [low, high].some((n) => n !== null && !Number.isFinite(n)) ||
-      (low !== null && high !== null && low >= high);
-    if (isWrong) return notice(`"${text}" is no range: two numbers, the lower one first`, "error");
-    this.own.y = [low, high];
-    this.#ownChanged();
   }
 
   #ownChanged(): void {
     this.#withoutOutliers?.setAttribute("aria-pressed", String(this.own.trimmed));
-    this.restyle();
+    this.#drawnAs = "";
     this.events.onview();
   }
 
@@ -354,15 +364,15 @@ export class Chart {
   /** Draws again, with new colours. */
   restyle() {
     this.#drawnAs = "";
-    this.show(this.#sets, this.#style);
+    this.show(this.#sets, this.#shared);
   }
 
   show(all: DataSet[], chosen: ChartStyle): void {
     if (this.range === undefined) this.#whole = all;
     this.element.removeAttribute("aria-busy");
-    const style = this.ownAxis && chosen.x === "index"
-      ? { ...chosen, x: "relative" as const }
-      : chosen;
+    this.#shared = chosen;
+    const own = { ...chosen, ...this.own.style };
+    const style = this.ownAxis && own.x === "index" ? { ...own, x: "relative" as const } : own;
     const within = this.#window?.x === style.x ? this.#window : undefined;
     const inside = within === undefined ? all : all.map((set) => {
       const xs = set.columns.over ??
@@ -597,9 +607,9 @@ export class Chart {
       legend: { show: false },
       cursor: {
         drag: { x: true, y: false, setScale: false },
-        // An element of each series, five for each line, that moves with the pointer; of many lines
-        // the nearest is marked.
-        points: this.#lines.length > LEGEND_FOLLOWS ? { show: false } : { size: 6 },
+        // An element of each series, five for each line, that moves with the pointer; of several
+        // lines the nearest is marked.
+        points: this.#lines.length > 1 ? { show: false } : { size: 6 },
         // Other charts over the same axis show the same cursor; a zoom affects one chart only.
         sync: {
           key: x === "index" ? this.unit : x,
@@ -615,58 +625,57 @@ export class Chart {
     };
   }
 
+  /**
+   * At each move of the pointer, in each chart over the same axis: what is not drawn for it is not
+   * computed, and nothing is measured.
+   */
   #point(u: uPlot): void {
     const i = u.cursor.idx;
     if (i === null || i === undefined || this.#lines.length === 0) {
-      if (document.querySelector(".u-over:hover") === null) pointedAt = "";
+      if (pointed === undefined) pointedAt = "";
       this.#marker?.mark(u, undefined, "");
       return this.#describe();
     }
     if (this.#crowd !== undefined) return this.#pointInCrowd(u, this.#crowd);
     const x = u.data[0]?.[i] ?? 0;
     const [only] = this.#lines;
-    const isOnly = this.#lines.length === 1;
-    const found = this.#lines.map((line) => ({ line, at: nearest(line, x) }));
-    this.#readout.textContent = `${isOnly ? `${textAt(only!, found[0]!.at, true)}  ` : ""}at ${
-      this.#place(x)
-    }`;
-    if (isOnly) return;
-    const here = u.over.matches(":hover") || document.activeElement === this.#holder;
-    // The box at the pointer tells the values of many lines: a long legend in each chart would take
-    // the frame's time.
-    const follows = this.#lines.length <= LEGEND_FOLLOWS;
-    const values = new Map(
-      !follows
-        ? []
-        : found.map(({ line, at }) => [line, at === undefined ? null : line.table[4]![at] ?? null]),
-    );
-    if (follows) {
-      this.#legend.querySelectorAll<HTMLElement>("[data-line]").forEach((entry) => {
-        const line = this.#all[Number(entry.dataset.line)]!;
-        setText(entry.querySelector(".value")!, values.has(line) ? shortly(values.get(line)!) : "");
-      });
+    if (this.#lines.length === 1) {
+      return setText(
+        this.#readout,
+        `${textAt(only!, nearest(only!, x), true)}  at ${this.#place(x)}`,
+      );
     }
-    if (!here) return this.#marker?.mark(u, undefined, "");
+    if (!this.#isPointed()) return this.#marker?.mark(u, undefined, "");
+    setText(this.#readout, `at ${this.#place(x)}`);
     const { left = 0, top = 0 } = u.cursor;
     const index = this.#marker!.nearest(u, left, top);
     this.#marker!.mark(u, index, colorCode("var(--ink)"));
-    const rows = found.filter(({ at }) => at !== undefined)
-      .sort((a, b) => shownAt(b.line, b.at!)! - shownAt(a.line, a.at!)!)
-      .map(({ line, at }) => ({
-        ...{ color: line.color, label: line.label },
-        text: () => textAt(line, at, line.runs > 1),
-        near: line === this.#lines[index ?? -1],
-      }));
-    const box = u.over.getBoundingClientRect();
-    showTip(this.#place(x), rows, box.left + left, box.top + top);
+    const rows = this.#lines.flatMap((line) => {
+      const at = nearest(line, x);
+      return at === undefined ? [] : { line, at, value: shownAt(line, at)! };
+    }).sort((a, b) => b.value - a.value).map(({ line, at }) => ({
+      ...{ color: line.color, label: line.label },
+      text: () => textAt(line, at, line.runs > 1),
+      near: line === this.#lines[index ?? -1],
+    }));
+    const [across, down] = pointed?.chart === this
+      ? pointed.at
+      : (({ left: l, top: t }) => [l + left, t + top] as const)(u.over.getBoundingClientRect());
+    showTip(this.#place(x), rows, across, down);
+  }
+
+  /** By the pointer or, with keys, by the focus. */
+  #isPointed(): boolean {
+    return pointed === undefined ? document.activeElement === this.#holder : pointed.chart === this;
   }
 
   /** The nearest line comes to the front, here and in the other charts, which follow the cursor. */
   #pointInCrowd(u: uPlot, crowd: Crowd): void {
     const { left = 0, top = -1 } = u.cursor;
-    if (u.over.matches(":hover") || document.activeElement === this.#holder) {
+    if (this.#isPointed()) {
       const index = crowd.nearest(u, left, top);
       pointedAt = index === undefined ? "" : crowd.lines[index]!.label;
+      if (index === undefined) hideTip();
       for (const chart of crowds) chart.#frontInCrowd();
     } else this.#frontInCrowd();
   }
@@ -677,9 +686,16 @@ export class Chart {
     const index = crowd.lines.findIndex(({ label }) => label === pointedAt);
     const line = crowd.lines[index];
     crowd.mark(plot, line === undefined ? undefined : index, css("--ink"));
-    if (line === undefined) return void (this.#legend.textContent = this.#crowdText);
-    const x = plot.posToVal(plot.cursor.left ?? 0, "x");
-    this.#legend.textContent = `${line.label} ${figure(valueAt(line, x))} at ${this.#place(x)}`;
+    if (line === undefined) return setText(this.#legend, this.#crowdText);
+    const { left = -1 } = plot.cursor;
+    // The pointer is in a chart over another axis.
+    if (left < 0) return setText(this.#legend, line.label);
+    const x = plot.posToVal(left, "x");
+    const value = figure(valueAt(line, x));
+    setText(this.#legend, `${line.label} ${value} at ${this.#place(x)}`);
+    if (pointed?.chart !== this) return;
+    const { color, label } = line;
+    showTip(this.#place(x), [{ color, label, text: () => value, near: true }], ...pointed.at);
   }
 
   /** A position on the x axis as text. */
@@ -895,7 +911,7 @@ export class Chart {
     this.range = range;
     this.#window = window;
     this.element.toggleAttribute("data-zoomed", range !== undefined);
-    if (range === undefined) this.show(this.#whole, this.#style);
+    if (range === undefined) this.show(this.#whole, this.#shared);
     else this.#preview(range);
     this.element.setAttribute("aria-busy", "true");
     this.events.onzoom();
@@ -946,7 +962,7 @@ export class Chart {
     if (x === undefined || y === undefined) return;
     const { log, x: axis } = this.#style;
     attempt(async () => {
-      const { figureFile }: typeof import("./figure.ts") = await import(FIGURES);
+      const { figureFile } = await import("./figure.ts");
       const blob = await figureFile(format, {
         ...{ title: this.title, xName: this.#xName, log, logX: isLogX(this.#style) },
         xText: (v: number) =>
@@ -1000,9 +1016,6 @@ function textAt({ table, runs, smoothed }: Line, i: number | undefined, ranged: 
   return figure(shownAt({ table }, i)) + range + calmed +
     (runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
 }
-
-/** So short that the legend's place for it suffices. */
-const shortly = (n: number | null) => n === null ? "" : figure(n);
 
 /** The value at the end of a line; for a group, of how many of its runs. */
 function lastText(line: Line | undefined): string {

@@ -43,6 +43,16 @@ export interface ChartStyle {
   overwritten: boolean;
   band: Band;
 }
+/** The view of one chart besides what all share. */
+export interface Own {
+  /** Ends of the y axis; null: by the data. */
+  y: [low: number | null, high: number | null];
+  /** The y axis leaves out the outermost values. */
+  trimmed: boolean;
+  /** What it has instead of what all charts have. */
+  style: Partial<Pick<ChartStyle, "x" | "smoothing" | "log" | "logX">>;
+}
+export const OWN_AS_OTHERS: Own = { y: [null, null], trimmed: false, style: {} };
 /** A line with its band, as drawn. */
 export interface Line {
   label: string;
@@ -81,9 +91,8 @@ export function xOf(set: Pick<DataSet, "columns" | "startedAt">, mode: XMode): n
  * it.
  */
 const SPARSE = 50;
-function smoothingOf({ count }: SeriesColumns, smoothing: number): number {
-  return count.reduce((a, b) => a + b, 0) < SPARSE ? 0 : smoothing;
-}
+export const isSparse = ({ count }: SeriesColumns): boolean =>
+  count.reduce((a, b) => a + b, 0) < SPARSE;
 
 /** The middle of a line: smoothed, or with the extremes of its buckets where no band shows them. */
 function middleOf(
@@ -93,7 +102,7 @@ function middleOf(
   bare: boolean,
 ) {
   const mean = keep(numbers(columns.mean));
-  const weight = smoothingOf(columns, smoothing);
+  const weight = isSparse(columns) ? 0 : smoothing;
   const y = weight > 0 ? smooth(mean, weight) : bare ? keep(withExtremes(columns)) : mean;
   return { mean, y, smoothed: weight > 0 };
 }

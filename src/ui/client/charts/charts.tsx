@@ -1,8 +1,16 @@
 /** All charts of one run, or of several runs in one chart each, updated while they are in sight. */
+import "../parts/common.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
 import { answer, api, Refused, seriesOf } from "../parts/api.ts";
-import { Chart, type Own, type Range } from "./chart.ts";
-import { type ChartStyle, type DataSet, metricOf, type XMode } from "./chart_lines.ts";
+import { Chart, type Range } from "./chart.ts";
+import {
+  type ChartStyle,
+  type DataSet,
+  metricOf,
+  type Own,
+  OWN_AS_OTHERS,
+  type XMode,
+} from "./chart_lines.ts";
 import { ask, attempt, notice } from "../parts/dialog.tsx";
 import { natural } from "../../../base/text/natural_order.ts";
 import { saveFile, toAddress } from "../parts/dom.ts";
@@ -72,15 +80,20 @@ function chosenView(own: Partial<ChartStyle>) {
     const [, name, first, last] = /^(.*):(\d+)-(\d+)$/s.exec(zoom) ?? [];
     return name === undefined ? [] : [[name, [Number(first), Number(last)]]];
   });
-  // `y=NAME:LOW,HIGH`, either of them empty; `trim=NAME`.
-  const owns = new Map<string, Own>(
-    query.getAll("trim").map((name) => [name, { y: [null, null], trimmed: true }]),
-  );
+  // `y=NAME:LOW,HIGH`, either of them empty; `trim=NAME`; `own=NAME:log=1&smoothing=0.3`.
+  const owns = new Map<string, Own>();
+  const ownOf = (name: string, part: Partial<Own>) =>
+    owns.set(name, { ...OWN_AS_OTHERS, ...owns.get(name), ...part });
+  for (const name of query.getAll("trim")) ownOf(name, { trimmed: true });
+  for (const text of query.getAll("own")) {
+    const [, name, set] = /^(.*):([^:]*)$/s.exec(text) ?? [];
+    if (name !== undefined) ownOf(name, { style: styleFrom(new URLSearchParams(set)) });
+  }
   for (const text of query.getAll("y")) {
     const [, name, low, high] = /^(.*):([^:,]*),([^:,]*)$/s.exec(text) ?? [];
     if (name === undefined) continue;
     const end = (text = "") => text === "" || !Number.isFinite(Number(text)) ? null : Number(text);
-    owns.set(name, { y: [end(low), end(high)], trimmed: owns.get(name)?.trimmed ?? false });
+    ownOf(name, { y: [end(low), end(high)] });
   }
   return {
     given,
@@ -88,18 +101,39 @@ function chosenView(own: Partial<ChartStyle>) {
     zooms: new Map(zooms),
     pinned: given ? query.getAll("pin") : stored<string[]>("mosaic-pinned", []),
     folded: given ? query.getAll("fold") : stored<string[]>("mosaic-folded", []),
+    without: given ? query.getAll("without") : stored<string[]>("mosaic-without", []),
     style: {
-      x: ["index", "relative", "wall"].includes(x) || x.startsWith("metric:")
-        ? x as XMode
-        : "index",
+      x: axisFrom(x) ?? "index",
       band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
-      smoothing: Math.min(0.99, Math.max(0, Number(smoothing ?? style.smoothing) || 0)),
+      smoothing: smoothingFrom(smoothing ?? style.smoothing),
       log: log === undefined ? style.log : log === "1",
       logX: logx === undefined ? style.logX : logx === "1",
       hidden: query.getAll("hide"),
       overwritten: overwritten === undefined ? style.overwritten : overwritten === "1",
     },
   };
+}
+
+const axisFrom = (x: string): XMode | undefined =>
+  ["index", "relative", "wall"].includes(x) || x.startsWith("metric:") ? x as XMode : undefined;
+const smoothingFrom = (text: unknown): number => Math.min(0.99, Math.max(0, Number(text) || 0));
+
+/** What one chart sets itself, in an address. */
+function styleFrom(set: URLSearchParams): Own["style"] {
+  const [x, smoothing, log, logX] = ["x", "smoothing", "log", "logx"].map((name) => set.get(name));
+  const axis = axisFrom(x ?? "");
+  return {
+    ...(axis === undefined ? {} : { x: axis }),
+    ...(smoothing == null ? {} : { smoothing: smoothingFrom(smoothing) }),
+    ...(log == null ? {} : { log: log === "1" }),
+    ...(logX == null ? {} : { logX: logX === "1" }),
+  };
+}
+function styleText({ x, smoothing, log, logX }: Own["style"]): string {
+  const flag = (on: boolean | undefined) => on === undefined ? undefined : on ? "1" : "0";
+  const set = Object.entries({ x, smoothing, log: flag(log), logx: flag(logX) })
+    .flatMap(([name, value]) => value === undefined ? [] : [[name, String(value)]]);
+  return new URLSearchParams(set).toString();
 }
 
 /** With it or without it. */
@@ -136,6 +170,8 @@ class ChartReader {
   style: ChartStyle;
   pinned: string[];
   folded: string[];
+  /** Names of metrics whose charts a person has hidden. */
+  without: string[];
   runs: ChartRun[] = [];
   /** Everything in sight is drawn. */
   settled = false;
@@ -149,8 +185,8 @@ class ChartReader {
   #sets = new Map<string, DataSet[]>();
   /** The names whose sets are whole curves. */
   #whole = new Set<string>();
-  /** The metric of the x axis, for each run. */
-  #over: { name: string; of: Map<string, SeriesColumns> } | undefined;
+  /** The metrics of x axes, for each run. */
+  #over = new Map<string, Map<string, SeriesColumns>>();
   #inSight = new Set<string>();
   /** Names that are up to date; the newest last. */
   #fresh = new Set<string>();
@@ -174,6 +210,7 @@ class ChartReader {
       style: this.style,
       pinned: this.pinned,
       folded: this.folded,
+      without: this.without,
       given: this.#given,
       zooms: this.#zooms,
       owns: this.#owns,
@@ -194,15 +231,28 @@ class ChartReader {
       const made = chart = new Chart(TITLES[name] ?? name, unit, {
         onzoom: () => this.#zoomed(name),
         onpin: () => this.pin(name),
-        ...(this.expressionOf(name) === undefined ? {} : { onforget: () => this.forget(name) }),
+        onleave: () => this.expressionOf(name) === undefined ? this.hide(name) : this.forget(name),
         onhide: (labels) => this.restyle({ hidden: [...new Set(labels)] }),
         onview: () => {
-          const { y: [low, high], trimmed } = made.own;
-          if (low === null && high === null && !trimmed) this.#owns.delete(name);
+          const { y: [low, high], trimmed, style } = made.own;
+          const plain = low === null && high === null && !trimmed && styleText(style) === "";
+          if (plain) this.#owns.delete(name);
           else this.#owns.set(name, made.own);
           this.#toAddress();
+          attempt(async () => {
+            await this.#readOver(false);
+            if (this.#sets.has(name)) this.#show(name);
+          });
         },
-      });
+        choices: () => ({
+          metrics: this.names,
+          ...(this.expressionOf(name) === undefined ? {} : { expression: name }),
+        }),
+        onexpress: (text) => {
+          this.compute(text);
+          if (this.expressionOf(name) !== undefined) this.forget(name);
+        },
+      }, this.expressionOf(name) !== undefined);
       chart.own = this.#owns.get(name) ?? chart.own;
       chart.range = this.#zooms.get(name);
       chart.element.toggleAttribute("data-zoomed", chart.range !== undefined);
@@ -250,6 +300,22 @@ class ChartReader {
     this.redraw();
   }
 
+  hide(name: string): void {
+    this.#leaveOut([...this.without, name]);
+    notice(`${TITLES[name] ?? name} is hidden.`, "info", () => this.showAgain([name]));
+  }
+
+  showAgain(names: readonly string[]): void {
+    this.#leaveOut(this.without.filter((one) => !names.includes(one)));
+  }
+
+  #leaveOut(names: string[]): void {
+    this.without = names;
+    localStorage.setItem("mosaic-without", JSON.stringify(names));
+    this.#toAddress();
+    this.redraw();
+  }
+
   fold(section: string, folded: boolean): void {
     if (this.folded.includes(section) === folded) return;
     this.folded = toggled(this.folded, section, folded);
@@ -267,9 +333,8 @@ class ChartReader {
     localStorage.setItem("mosaic-charts", JSON.stringify({ ...this.style, x, hidden: [] }));
     this.#toAddress();
     this.redraw();
-    if (metricOf(this.style.x) === this.#over?.name) return this.#showAll();
     attempt(async () => {
-      await this.#readOver();
+      await this.#readOver(false);
       this.#showAll();
     });
   }
@@ -279,26 +344,33 @@ class ChartReader {
   }
 
   #show(name: string): void {
-    const over = this.#over;
+    const metric = metricOf(this.#owns.get(name)?.style.x ?? this.style.x);
+    const over = metric === undefined ? undefined : this.#over.get(metric);
+    // It has not come yet: then all charts are shown again.
+    if (metric !== undefined && over === undefined) return;
     const sets = this.#sets.get(name)!;
     const shown = over === undefined
       ? sets
-      : sets.map((set) => ({ ...set, columns: overOther(set.columns, over.of.get(set.runId)) }))
+      : sets.map((set) => ({ ...set, columns: overOther(set.columns, over.get(set.runId)) }))
         .filter(({ columns }) => columns.over.length > 0);
     this.charts.get(name)?.show(shown, this.style);
   }
 
-  /** Reads the whole metric of the x axis, even if charts show a part. */
-  async #readOver(): Promise<void> {
+  /**
+   * Reads the whole metrics of x axes, even if charts show a part. @param again also those that are
+   * here
+   */
+  async #readOver(again: boolean): Promise<void> {
     const { runs } = this;
-    const name = metricOf(this.style.x);
-    if (name === undefined) return void (this.#over = undefined);
+    const axes = [this.style.x, ...[...this.#owns.values()].map(({ style }) => style.x)];
+    const names = new Set(axes.flatMap((x) => (x && metricOf(x)) ?? []));
+    for (const name of this.#over.keys()) if (!names.has(name)) this.#over.delete(name);
     const ids = runs.map((r) => r.run_id);
-    const wanted = { ...crowdWanted(ids, [name], CLOSE_BUCKETS), rough: isCrowd(runs) };
-    const [found] = await seriesOf(wanted, this.#gone.signal);
-    // Another metric may have been chosen meanwhile.
-    if (metricOf(this.style.x) === name) {
-      this.#over = { name, of: new Map(ids.map((id, i) => [id, found![i]!])) };
+    for (const name of names) {
+      if (!again && this.#over.has(name)) continue;
+      const wanted = { ...crowdWanted(ids, [name], CLOSE_BUCKETS), rough: isCrowd(runs) };
+      const [found] = await seriesOf(wanted, this.#gone.signal);
+      this.#over.set(name, new Map(ids.map((id, i) => [id, found![i]!])));
     }
   }
 
@@ -347,9 +419,13 @@ class ChartReader {
         y.some((n) => n !== null) ? `${name}:${y.map((n) => n ?? "").join()}` : []
       ),
       trim: [...this.#owns].flatMap(([name, { trimmed }]) => trimmed ? name : []),
+      own: [...this.#owns].flatMap(([name, { style }]) =>
+        styleText(style) === "" ? [] : `${name}:${styleText(style)}`
+      ),
       overwritten: this.rewound ? (overwritten ? "1" : "0") : "",
       expr: this.expressions,
       pin: this.pinned.filter((name) => this.names.includes(name)),
+      without: this.without.filter((name) => this.names.includes(name)),
       fold: this.folded.filter((section) => sections.has(section)),
       zoom: [...this.#zooms].map(([name, range]) => `${name}:${range.join("-")}`),
     });
@@ -365,7 +441,7 @@ class ChartReader {
     this.#namesRead = "reading";
     try {
       await this.#readNames();
-      await this.#readOver();
+      await this.#readOver(true);
       this.#fresh.clear();
       this.#read();
     } catch {
@@ -394,7 +470,7 @@ class ChartReader {
     const usual = Object.entries(USUAL).every(([name, value]) =>
       String(this.style[name as keyof ChartStyle]) === String(value)
     );
-    const own = !usual || this.pinned.length > 0 || this.folded.length > 0;
+    const own = !usual || [this.pinned, this.folded, this.without].some((of) => of.length > 0);
     if (first && !this.#given && own) this.#toAddress();
     this.redraw();
   }
@@ -583,8 +659,10 @@ export function Charts(
   const names = only === undefined ? reader.names : reader.names.filter((name) => name === only);
   const single = only === undefined ? reader.single : [];
   const possible = only === undefined ? reader.possible : names;
+  const left = only === undefined ? possible.filter((n) => reader.without.includes(n)) : [];
+  // Who names a hidden metric wants to see it.
   const shown = words.length === 0
-    ? possible
+    ? possible.filter((n) => !left.includes(n))
     : possible.filter((n) => words.every((w) => n.toLowerCase().includes(w)));
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
@@ -711,6 +789,15 @@ export function Charts(
             toAddress({ metrics: e.currentTarget.value });
           }}
         />
+        {left.length > 0 && words.length === 0 && (
+          <button
+            type="button"
+            title={left.join(", ")}
+            onClick={() => reader.showAgain(left)}
+          >
+            {`Show ${left.length} hidden`}
+          </button>
+        )}
         {only === undefined && (
           <button
             type="button"
@@ -764,20 +851,22 @@ export function Charts(
               {[...names].map((name) => <Island key={name} of={reader.chart(name).element} />)}
             </div>
           );
-          return section === "" ? <div key="" class="section">{charts}</div> : (
-            <details
-              key={section}
-              class="section"
-              data-count={counts.get(section)}
-              open={!reader.folded.includes(section)}
-              onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
-            >
-              <summary>
-                {section} <span class="count">{counts.get(section)}</span>
-              </summary>
-              {charts}
-            </details>
-          );
+          return section === ""
+            ? <div key="" class="section" data-count={counts.get("")}>{charts}</div>
+            : (
+              <details
+                key={section}
+                class="section"
+                data-count={counts.get(section)}
+                open={!reader.folded.includes(section)}
+                onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
+              >
+                <summary>
+                  {section} <span class="count">{counts.get(section)}</span>
+                </summary>
+                {charts}
+              </details>
+            );
         })}
       </div>
       {names.length === 0 && (

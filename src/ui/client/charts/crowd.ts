@@ -22,7 +22,9 @@ export class Crowd {
   /** The part of the x axis that is shown. */
   view: [from: number, to: number];
 
-  #marked = true;
+  #canvas: HTMLCanvasElement | undefined;
+  /** What the canvas shows: it is drawn again only for something else. */
+  #marked = "";
 
   constructor(readonly lines: readonly CrowdLine[], readonly log: boolean) {
     let [from, to] = [Infinity, -Infinity];
@@ -92,8 +94,7 @@ export class Crowd {
     const { py } = this.#scales(u, {
       left: 0,
       top: 0,
-      width: u.over.clientWidth,
-      height: u.over.clientHeight,
+      ...sizeOf(u),
     });
     let found: number | undefined;
     let least = REACH;
@@ -107,20 +108,26 @@ export class Crowd {
 
   /** Draws one line over all others; undefined: none. */
   mark(u: uPlot, index: number | undefined, ink: string): void {
-    let canvas = u.over.querySelector<HTMLCanvasElement>("canvas");
-    // Nothing to draw and nothing to take away.
-    if (index === undefined && !this.#marked) return;
-    this.#marked = index !== undefined;
-    if (canvas === null) {
-      if (index === undefined) return;
-      u.over.prepend(canvas = h("canvas", { class: "marked" }));
+    const { width, height } = sizeOf(u);
+    const { x, y } = u.scales;
+    const shown = index === undefined
+      ? ""
+      : [index, ink, width, height, x!.min, x!.max, y!.min, y!.max].join();
+    if (this.#marked === shown) return;
+    this.#marked = shown;
+    if (this.#canvas === undefined || this.#canvas.parentElement !== u.over) {
+      u.over.querySelector("canvas.marked")?.remove();
+      u.over.prepend(this.#canvas = h("canvas", { class: "marked" }));
     }
-    const { clientWidth: width, clientHeight: height } = u.over;
-    canvas.width = width * devicePixelRatio;
-    canvas.height = height * devicePixelRatio;
-    if (index === undefined) return;
+    const canvas = this.#canvas;
+    const [across, down] = [width, height].map((n) => Math.round(n * devicePixelRatio));
+    // A canvas that gets a size is made anew.
+    if (canvas.width !== across) canvas.width = across!;
+    if (canvas.height !== down) canvas.height = down!;
     const ctx = canvas.getContext("2d")!;
-    ctx.scale(devicePixelRatio, devicePixelRatio);
+    ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    ctx.clearRect(0, 0, width, height);
+    if (index === undefined) return;
     const { px, py } = this.#scales(u, { left: 0, top: 0, width, height });
     ctx.lineWidth = 4;
     const line = this.lines[index]!;
@@ -128,6 +135,11 @@ export class Crowd {
     ctx.lineWidth = 2;
     trace(ctx, line, px, py);
   }
+}
+
+/** Of the plot, in pixels of the page: known without a layout. */
+function sizeOf({ bbox }: uPlot): { width: number; height: number } {
+  return { width: bbox.width / devicePixelRatio, height: bbox.height / devicePixelRatio };
 }
 
 function trace(

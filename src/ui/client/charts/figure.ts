@@ -3,6 +3,7 @@
  * page, as SVG or as PNG of 300 dots per inch. A script of its own, loaded when the first chart is
  * saved. Always on white: it is printed.
  */
+import "../parts/common.ts";
 import { ticksOf } from "../../../base/time/ticks.ts";
 
 export interface FigureLine {

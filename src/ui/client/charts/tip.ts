@@ -1,5 +1,5 @@
 /** What the lines are at the pointer: one box over the page, so that nothing moves below it. */
-import { fill, h } from "../parts/dom.ts";
+import { fill, h, setText } from "../parts/dom.ts";
 
 export interface TipRow {
   color: string;
@@ -13,41 +13,62 @@ export interface TipRow {
 /** More rows than this are cut, around the nearest. */
 const MOST_ROWS = 14;
 const AWAY = 14;
+const title = h("b");
+const above = h("div", { class: "sub" });
+const below = h("div", { class: "sub" });
+/** Written again at each move, never made anew. */
+const rows = Array.from({ length: MOST_ROWS }, () => {
+  const [mark, label, value] = [
+    h("span", { class: "mark" }),
+    h("bdi"),
+    h("span", { class: "value" }),
+  ];
+  return { element: h("div", {}, mark, label, value), mark, label, value };
+});
 /** A popover, so that it is also above a chart in full screen. */
 const box = h("div", { class: "tip", popover: "manual", "aria-hidden": "true" });
+let open = false;
+/** The lines of the box that are there. */
+let filled = "";
 
-/** Shows rows beside a place of the window. */
-export function showTip(title: string, rows: readonly TipRow[], left: number, top: number): void {
+/**
+ * Shows rows beside a place of the window, on the side that has more room: nothing is measured, so
+ * a move of the pointer makes the browser lay out once.
+ */
+export function showTip(text: string, all: readonly TipRow[], left: number, top: number): void {
   if (!box.isConnected) document.body.append(box);
-  const near = Math.max(0, rows.findIndex((row) => row.near));
-  const first = Math.max(0, Math.min(near - (MOST_ROWS >> 1), rows.length - MOST_ROWS));
-  const shown = rows.slice(first, first + MOST_ROWS);
-  const more = (n: number, where: string) => n > 0 && h("div", { class: "sub" }, `${n} ${where}`);
-  fill(
-    box,
-    h("b", {}, title),
-    more(first, "above"),
-    shown.map(({ color, label, text, near }) => {
-      const mark = h("span", { class: "mark" });
-      mark.style.color = color;
-      return h(
-        "div",
-        { class: near ? "near" : "" },
-        mark,
-        h("bdi", {}, label),
-        h("span", { class: "value" }, text()),
-      );
-    }),
-    more(rows.length - first - shown.length, "below"),
-  );
-  if (!box.matches(":popover-open")) box.showPopover();
-  const { offsetWidth: width, offsetHeight: height } = box;
-  box.style.left = `${
-    left + AWAY + width > innerWidth ? Math.max(0, left - AWAY - width) : left + AWAY
-  }px`;
-  box.style.top = `${Math.max(0, Math.min(top + AWAY, innerHeight - height))}px`;
+  const near = Math.max(0, all.findIndex((row) => row.near));
+  const first = Math.max(0, Math.min(near - (MOST_ROWS >> 1), all.length - MOST_ROWS));
+  const shown = all.slice(first, first + MOST_ROWS);
+  const after = all.length - first - shown.length;
+  const wanted = [first > 0, shown.length, after > 0].join();
+  if (filled !== wanted) {
+    filled = wanted;
+    const lines = rows.slice(0, shown.length).map(({ element }) => element);
+    fill(box, title, first > 0 && above, lines, after > 0 && below);
+  }
+  setText(title, text);
+  setText(above, `${first} above`);
+  setText(below, `${after} below`);
+  for (const [i, row] of shown.entries()) {
+    const { element, mark, label, value } = rows[i]!;
+    if (mark.dataset.color !== row.color) {
+      mark.dataset.color = row.color;
+      mark.style.color = row.color;
+    }
+    if (element.classList.contains("near") !== row.near) element.classList.toggle("near", row.near);
+    setText(label, row.label);
+    setText(value, row.text());
+  }
+  const place = (at: number, size: number) =>
+    at > size / 2 ? `calc(${Math.round(at - AWAY)}px - 100%)` : `${Math.round(at + AWAY)}px`;
+  box.style.transform = `translate(${place(left, innerWidth)}, ${place(top, innerHeight)})`;
+  if (open) return;
+  box.showPopover();
+  open = true;
 }
 
 export function hideTip(): void {
-  if (box.matches(":popover-open")) box.hidePopover();
+  if (open) box.hidePopover();
+  open = false;
 }

@@ -2,6 +2,7 @@
  * Parameters against results of any runs: a scatter, parallel coordinates in which ranges choose
  * runs, the best so far, and which parameters matter; with the table behind it.
  */
+import "../parts/common.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { isSeed } from "../../../telemetry/series/groups.ts";

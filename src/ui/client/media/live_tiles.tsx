@@ -1,4 +1,5 @@
 /** Live environments: tiles beside a run's curve, and a wall of all of them. */
+import "../parts/common.ts";
 import type { LiveFrame } from "../../api/page_json.ts";
 import { heardTime, listRuns, live } from "../parts/api.ts";
 import { attempt } from "../parts/dialog.tsx";

@@ -51,6 +51,8 @@ export const IN_ADDRESS = [
     "hide",
     "y",
     "trim",
+    "own",
+    "without",
     "expr",
   ],
 ];
@@ -66,9 +68,13 @@ export function stored<T>(key: string, otherwise: T): T {
 /** Whether the first charts are those of the first names. */
 function inOrder(): boolean {
   const query = new URLSearchParams(location.search);
-  if (["metrics", "zoom", "pin", "fold", "expr"].some((name) => query.has(name))) return false;
+  if (["metrics", "zoom", "pin", "fold", "expr", "without"].some((name) => query.has(name))) {
+    return false;
+  }
   return IN_ADDRESS.some((name) => query.has(name)) ||
-    ["mosaic-pinned", "mosaic-folded"].every((key) => stored<string[]>(key, []).length === 0);
+    ["mosaic-pinned", "mosaic-folded", "mosaic-without"].every((key) =>
+      stored<string[]>(key, []).length === 0
+    );
 }
 
 /** Shared by two scripts, which have no module in common. */

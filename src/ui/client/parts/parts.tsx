@@ -1,9 +1,10 @@
 /** Components shared by several views. */
-import { now } from "./api.ts";
+import { heardTime, listRuns, live, now } from "./api.ts";
 import { attempt } from "./dialog.tsx";
 import { type IconName, ICONS } from "./dom.ts";
 import {
   type ComponentChildren,
+  createElement,
   useEffect,
   useLayoutEffect,
   useReducer,
@@ -82,6 +83,22 @@ export function Copied({ text, what }: { text: string; what: string }) {
   );
 }
 
+/** For a view without live data: it still shows the state of the connection. */
+export function useConnection(): void {
+  useEffect(() => {
+    let close = () => {};
+    let mounted = true;
+    attempt(async () => {
+      const { head } = await listRuns({ limit: "1" });
+      if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at) });
+    });
+    return () => {
+      mounted = false;
+      close();
+    };
+  }, []);
+}
+
 /** A function that draws the component again. */
 export function useRedraw(): () => void {
   return useReducer((n: number) => n + 1, 0)[1] as () => void;
@@ -124,11 +141,36 @@ export function WhenSeen({ of }: { of: () => ComponentChildren }) {
   return <div ref={place} class="when-seen">{seen && of()}</div>;
 }
 
-/** A variable, so that the bundler leaves it a script of its own. */
-const FURTHER = "/assets/further.js";
-type Draw = (element: HTMLElement, view: string, props: object | null) => void;
+/**
+ * A component of a part of the program that is loaded when it is first shown.
+ * @param waiting shown meanwhile
+ */
+export function lazily<P extends object>(
+  load: () => Promise<(props: P) => ComponentChildren>,
+  waiting: ComponentChildren = null,
+): (props: P) => ComponentChildren {
+  let loaded: ((props: P) => ComponentChildren) | undefined;
+  return function Lazily(props: P) {
+    const redraw = useRedraw();
+    useEffect(() => {
+      if (loaded !== undefined) return;
+      attempt(async () => {
+        try {
+          loaded = await load();
+        } catch (error) {
+          throw new Error("A part of this page cannot be loaded: reload the page.", {
+            cause: error,
+          });
+        }
+        redraw();
+      });
+    }, []);
+    // deno-lint-ignore no-explicit-any -- a component of any props
+    return loaded === undefined ? waiting : createElement(loaded as any, props);
+  };
+}
 
-/** Keys of `VIEWS` there. */
+/** Keys of `VIEWS` in further_views.tsx. */
 export type View =
   | "Again"
   | "Code"
@@ -143,34 +185,25 @@ export type View =
   | "Start"
   | "Trash";
 
-/**
- * A view of further_views.tsx, which is loaded when it is first shown.
- * @param props of that view: whoever uses this checks them against it by `satisfies`
- */
-export function Later(
-  { view, props }: {
-    view: View;
-    props: object;
-  },
-) {
-  const place = useRef<HTMLDivElement>(null);
-  const newest = useRef(props);
-  newest.current = props;
-  const loaded = useRef<Draw>(undefined);
-  useEffect(() => {
-    const element = place.current!;
-    let mounted = true;
-    attempt(async () => {
-      const { draw }: { draw: Draw } = await import(FURTHER);
-      if (!mounted) return;
-      loaded.current = draw;
-      draw(element, view, newest.current);
-    });
-    return () => {
-      mounted = false;
-      loaded.current?.(element, view, null);
-    };
-  }, []);
-  useEffect(() => loaded.current?.(place.current!, view, props));
-  return <div ref={place} class="island" />;
+// deno-lint-ignore no-explicit-any -- whoever shows a view checks its props by `satisfies`
+type Views = Record<View, (props: any) => ComponentChildren>;
+let further: () => Promise<Views>;
+
+/** Where the views of `Later` come from: this file is below them. */
+export function furtherViews(load: () => Promise<Views>): void {
+  further = load;
+}
+
+const Drawn = lazily(async () => {
+  const views = await further();
+  return ({ view, props }: { view: View; props: object }) => createElement(views[view], props);
+});
+
+/** A view of further_views.tsx. @param props of that view */
+export function Later(props: { view: View; props: object }) {
+  return (
+    <div class="island">
+      <Drawn {...props} />
+    </div>
+  );
 }

@@ -1,6 +1,11 @@
 /** States of a run: their style, and the actions they allow. */
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { ENDED_STATES, RUN_STATES, stateWord } from "../../../runs/fields/lifecycle_states.ts";
+import {
+  ENDED_STATES,
+  RUN_STATES,
+  shownState,
+  stateWord,
+} from "../../../runs/fields/lifecycle_states.ts";
 import { words } from "./format.ts";
 
 export const isEnded = ({ state }: Pick<RunJson, "state">): boolean => ENDED_STATES.includes(state);
@@ -11,16 +16,16 @@ export function Chip({ state }: { state: string }) {
 
 /** 3 EXECUTING, 1 FAULTED: for a group, in the order of a run's life. */
 export function countStates(
-  runs: readonly Pick<RunJson, "state">[],
+  runs: readonly Pick<RunJson, "state" | "reason">[],
 ): [state: string, count: number][] {
-  return RUN_STATES.map((
+  return [...RUN_STATES, "PRUNED"].map((
     state,
-  ): [string, number] => [state, runs.filter((r) => r.state === state).length])
+  ): [string, number] => [state, runs.filter((r) => shownState(r) === state).length])
     .filter(([, count]) => count > 0);
 }
 
 /** The states of a group: one as a word, several as signs with their counts. */
-export function Chips({ of }: { of: readonly Pick<RunJson, "state">[] }) {
+export function Chips({ of }: { of: readonly Pick<RunJson, "state" | "reason">[] }) {
   const counts = countStates(of);
   if (counts.length === 1) return <Chip state={counts[0]![0]} />;
   return (

@@ -1,5 +1,5 @@
 /** A run's states in order: a bar in proportion to time, and the list with reasons. */
-import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
+import { shownState, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
 import { moment } from "../parts/format.ts";
@@ -28,7 +28,9 @@ export function Lifecycle({ run }: { run: RunPage }) {
             <span
               key={t.seq}
               data-state={t.to}
-              title={`${stateWord(t.to)} for ${duration(took)} (attempt ${t.attempt})`}
+              title={`${stateWord(shownState({ state: t.to, reason: t.reason }))} for ${
+                duration(took)
+              } (attempt ${t.attempt})`}
               style={{ flexGrow: String(Math.max(1, took)) }}
             />
           );
@@ -43,7 +45,7 @@ export function Lifecycle({ run }: { run: RunPage }) {
           return (
             <li key={t.seq} data-state={t.to}>
               <time title={moment(t.at)}>{clock(t.at)}</time>
-              <Chip state={t.to} />
+              <Chip state={shownState({ state: t.to, reason: t.reason })} />
               <span class="took">{final(i) ? "" : duration(until(i) - t.at)}</span>
               <span class="why">
                 {[attempt, sentence(t.reason ?? "")].filter((x) => x !== "").join(": ")}

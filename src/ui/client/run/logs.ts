@@ -1,10 +1,10 @@
 /** A run's log files: follow, scroll back, search. Lines are addressed by their byte offset. */
 import { afterReturns, colored } from "../parts/ansi.ts";
-import { logOf } from "../parts/api.ts";
+import { logOf, runPath } from "../parts/api.ts";
 import type { LogChunk, LogMatches } from "../../api/run_log.ts";
 import { attempt } from "../parts/dialog.tsx";
 import { fill, h, setText } from "../parts/dom.ts";
-import { whole } from "../parts/format.ts";
+import { moment, whole } from "../parts/format.ts";
 import { bytes } from "../../../base/text/format.ts";
 
 const MOST_LINES = 4000;
@@ -15,6 +15,12 @@ const LONGEST_LINE = 4000;
 /** Number of parts that are read backwards to find a first line to show. */
 const MOST_EARLIER_READS = 16;
 
+const STREAMS = [
+  ["both", "All", "Both, in the order in which they were written"],
+  ["stdout", "stdout", "Standard output"],
+  ["stderr", "stderr", "Standard error"],
+] as const;
+
 /** Whether a line is telemetry, which other views show. */
 function isTelemetry(line: string): boolean {
   if (!line.startsWith("{")) return false;
@@ -23,7 +29,7 @@ function isTelemetry(line: string): boolean {
 }
 
 export class Logs {
-  #stream = "stdout";
+  #stream = "both";
   #from = 0;
   #to = 0;
   #attempt = 0;
@@ -66,22 +72,18 @@ export class Logs {
 
   readonly element: HTMLElement;
   #streams: HTMLElement;
-  /** Nobody has chosen a stream yet: the other one is shown if this one has nothing to read. */
-  #undecided = true;
+  #download = h("a", { class: "button", download: "" }, "Download");
 
   constructor(readonly runId: string) {
     const streams = this.#streams = h(
       "div",
       { class: "segments", role: "group", "aria-label": "Stream" },
-      ["stdout", "stderr"].map((s) =>
+      STREAMS.map(([stream, name, title]) =>
         h("button", {
-          type: "button",
-          "aria-pressed": String(s === this.#stream),
-          onclick: () => {
-            this.#undecided = false;
-            this.#choose(s);
-          },
-        }, s)
+          ...{ type: "button", title, "data-stream": stream },
+          "aria-pressed": String(stream === this.#stream),
+          onclick: () => this.#choose(stream),
+        }, name)
       ),
     );
     this.element = h(
@@ -105,6 +107,7 @@ export class Logs {
         h("span", { class: "grow" }),
         this.#search,
         h("button", { type: "submit" }, "Search"),
+        this.#download,
       ),
       this.#found,
       this.#empty,
@@ -121,7 +124,7 @@ export class Logs {
   #choose(stream: string): void {
     this.#stream = stream;
     for (const b of this.#streams.children) {
-      b.setAttribute("aria-pressed", String(b.textContent === stream));
+      b.setAttribute("aria-pressed", String((b as HTMLElement).dataset.stream === stream));
     }
     this.#restart();
   }
@@ -130,6 +133,8 @@ export class Logs {
     this.#generation++;
     this.#hidden = 0;
     this.#lines.replaceChildren();
+    const of = this.#chosen === 0 ? "" : `&attempt=${this.#chosen}`;
+    this.#download.href = `${runPath(this.runId, `/logs/${this.#stream}`)}?download=1${of}`;
     attempt(() => this.#open(-TAIL_BYTES));
   }
 
@@ -151,11 +156,6 @@ export class Logs {
         await this.#loadEarlier();
         if (mine !== this.#generation) return;
       }
-      if (from >= 0 || !this.#undecided) return;
-      this.#undecided = false;
-      if (this.#stream !== "stdout" || this.#lines.hasChildNodes()) return;
-      const { size } = await logOf<LogChunk>(this.runId, "stderr", { from: -1 });
-      if (mine === this.#generation && size > 0) this.#choose("stderr");
     } finally {
       if (mine === this.#generation) this.#busy = false;
     }
@@ -256,7 +256,7 @@ export class Logs {
     setText(
       this.#empty,
       nothing
-        ? `Nothing on ${this.#stream} so far.`
+        ? `Nothing on ${this.#stream === "both" ? "stdout and stderr" : this.#stream} so far.`
         : `There is only telemetry ${where}; it has views of its own.`,
     );
     setText(this.#state, nothing ? "empty so far" : `${bytes(size)}${hidden}`);
@@ -266,9 +266,13 @@ export class Logs {
     const encoder = new TextEncoder();
     const rows: HTMLElement[] = [];
     let offset = chunk.from;
+    let part = 0;
+    const { parts = [] } = chunk;
     const lines = chunk.text.split("\n");
     if (lines.at(-1) === "") lines.pop();
     for (const line of lines) {
+      while (part + 1 < parts.length && parts[part + 1]!.from <= offset) part++;
+      const { stream, at = null } = parts[part] ?? {};
       offset += encoder.encode(line).length + 1;
       if (this.#plain.checked && isTelemetry(line)) {
         this.#hidden++;
@@ -278,7 +282,11 @@ export class Logs {
       rows.push(
         h(
           "div",
-          { "data-next": offset },
+          {
+            "data-next": offset,
+            class: stream === "stderr" ? "from-stderr" : undefined,
+            title: at === null ? stream : `${stream}, by ${moment(at)}`,
+          },
           colored(shown.slice(0, LONGEST_LINE)),
           shown.length > LONGEST_LINE && " …",
         ),

@@ -20,6 +20,7 @@ import { figure } from "../parts/format.ts";
 import { Copied, Later, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useState } from "../parts/preact.ts";
 import { Chip, isEnded, sentence } from "../parts/states.tsx";
+import { shownState } from "../../../runs/fields/lifecycle_states.ts";
 import { Lifecycle } from "./lifecycle.tsx";
 import { Name, Notes, Tags } from "./written.tsx";
 
@@ -71,7 +72,7 @@ export function Rail({ run }: { run: RunPage }) {
         <header class="run-title">
           <Name run={run} />
           <div class="standing">
-            <Chip state={run.state} />
+            <Chip state={shownState(run)} />
             {/* Its bar says how far it is. */}
             {!isFar && <span class="why">{why}</span>}
           </div>

@@ -1,4 +1,5 @@
 /** One run: its current state, its history, and everything it recorded. */
+import "../parts/common.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
@@ -6,7 +7,6 @@ import { colored } from "../parts/ansi.ts";
 import {
   answer,
   heardTime,
-  listRuns,
   live,
   param,
   readOnly,
@@ -61,7 +61,6 @@ export function Run({ id }: { id: string }) {
   useEffect(() => {
     document.title = "Run · mosaic";
     let mounted = true;
-    let close = () => {};
     const again = () => setTimeout(() => mounted && begin(), 2000);
     const begin = async () => {
       try {
@@ -83,19 +82,11 @@ export function Run({ id }: { id: string }) {
             props={{ what: `There is no run ${id}.` } satisfies { what: string }}
           />,
         );
-        try {
-          // A view without live data still shows the state of the connection.
-          const { head } = await listRuns({ limit: "1" });
-          if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at) });
-        } catch {
-          again();
-        }
       }
     };
     begin();
     return () => {
       mounted = false;
-      close();
     };
   }, []);
   return first ? <Shown first={first} /> : <div class="empty" role="status">{trouble}</div>;

@@ -3,7 +3,7 @@ import type { RunPage } from "../../api/page_json.ts";
 import { answer, param, readOnly, runApi } from "../parts/api.ts";
 import { ask, attempt } from "../parts/dialog.tsx";
 import { type ComponentChildren, useEffect, useState } from "../parts/preact.ts";
-import type { MarkedToken, Token } from "../parts/markdown.ts";
+import type { MarkedToken, Token } from "./markdown.ts";
 
 async function edit(run: RunPage, change: Record<string, unknown>): Promise<void> {
   const { id } = param(run.run_id).param;
@@ -62,9 +62,6 @@ export function Tags({ run }: { run: RunPage }) {
   );
 }
 
-/** A variable, so that the bundler leaves it a script of its own. */
-const PARSER = "/assets/markdown.js";
-
 /**
  * Notes as elements, created once and not at each change of the run; plain text until the parser is
  * loaded.
@@ -74,7 +71,7 @@ function Markdown({ text }: { text: string }) {
   useEffect(() => {
     let current = true;
     attempt(async () => {
-      const { tokensOf }: typeof import("../parts/markdown.ts") = await import(PARSER);
+      const { tokensOf } = await import("./markdown.ts");
       if (current) setMade({ text, content: elementsOf(() => tokensOf(text)) });
     });
     return () => current = false;

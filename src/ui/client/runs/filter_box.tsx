@@ -73,7 +73,7 @@ export function FilterBox({ text, names, wrong, input, change }: Props) {
       <input
         type="search"
         role="combobox"
-        placeholder="Name, or lr<1e-3 and state=EXECUTING"
+        placeholder="Name, or lr<1e-3 and tag=best"
         aria-label="Filter by name, id or conditions"
         aria-expanded={open ? "true" : "false"}
         aria-controls="filter-names"

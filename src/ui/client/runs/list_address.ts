@@ -14,7 +14,7 @@ const usual = USUAL_COLUMNS.map(({ name }) => name);
 /** What one sees: the list, the charts, or both beside each other. */
 export const PANES = ["list", "both", "charts"] as const;
 export type Pane = typeof PANES[number];
-const PANE_KEY = "mosaic-pane";
+const [PANE_KEY, WIDTHS_KEY] = ["mosaic-pane", "mosaic-widths"];
 
 /**
  * The columns in the address are parameters and metrics, which stand before the usual columns; or
@@ -32,6 +32,8 @@ export interface ListAddress {
   opened: Set<string>;
   eyes: Eyes;
   pane: Pane;
+  /** Of columns that people have made wider or narrower, in pixels. */
+  widths: ReadonlyMap<string, number>;
 }
 
 /** Columns and filter languages of before are still understood. */
@@ -75,16 +77,28 @@ export function readAddress(model: RunsModel): ListAddress {
       off: ids("off"),
     },
     pane: PANES.find((one) => one === pane) ?? "both",
+    widths: widthsOf(query.has("width") ? query.getAll("width") : stored(WIDTHS_KEY, [])),
   };
+}
+
+/** `width=NAME:PIXELS` */
+function widthsOf(texts: readonly string[]): Map<string, number> {
+  return new Map(texts.flatMap((text) => {
+    const [, name, width] = /^(.+):(\d{2,4})$/s.exec(text) ?? [];
+    return name === undefined ? [] : [[name, Number(width)]];
+  }));
 }
 
 export function writeAddress({ filter, sort, direction }: RunsModel, list: ListAddress): void {
   const { only, columns, groupBy, opened, eyes, pane } = list;
+  const widths = [...list.widths].map(([name, width]) => `${name}:${width}`);
+  localStorage.setItem(WIDTHS_KEY, JSON.stringify(widths));
   const ordered = sort !== "submitted" || direction !== -1;
   localStorage.setItem(PANE_KEY, JSON.stringify(pane));
   toAddress({
     runs: (only ?? []).join(","),
     column: columns,
+    width: widths,
     open: [...opened],
     group: groupBy,
     where: filter.where,

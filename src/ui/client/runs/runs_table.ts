@@ -2,7 +2,7 @@
  * A table of any length that keeps only the visible rows in the document. Rows that leave the view
  * are reused for those that enter, and cells are written only if their text changes.
  */
-import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
+import { shownState, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { endsKept, fill, go, h, iconButton, ICONS, setEnds, setText } from "../parts/dom.ts";
 import { plural, whole } from "../parts/format.ts";
@@ -41,6 +41,8 @@ interface RowParts {
 }
 
 const SPARE_ROWS = 8;
+/** Pixels. */
+const [LEAST_WIDTH, WIDTH_STEP, NAME_WIDTH] = [36, 16, 160];
 /** Tags in a run's row; further ones are counted. */
 const MOST_TAGS = 4;
 /** Prefix of the ids of groups. */
@@ -60,7 +62,8 @@ export interface Column extends RunColumn {
 function outcomeLine(run: RunJson, now: number): string {
   const text = note(run, now);
   const said = text === "" ? elapsedText(run, now) : text === run.reason ? sentence(text) : text;
-  return said === "" ? stateWord(run.state) : `${stateWord(run.state)}, ${said}`;
+  const word = stateWord(shownState(run));
+  return said === "" ? word : `${word}, ${said}`;
 }
 
 /** `12.5 ± 0.3` over the members that have a number. */
@@ -126,6 +129,7 @@ export class RunsTable {
     const runs = this.#shown.flatMap(runsIn);
     this.options.oneye(undefined, !runs.every((r) => this.options.eyeOf(r.run_id).shown));
   });
+  #widths: ReadonlyMap<string, number> = new Map();
   #rowHeight = 36;
   #active = -1;
   #anchor: string | undefined;
@@ -140,6 +144,8 @@ export class RunsTable {
       onsort(id: string): void;
       onselect(): void;
       onfold(label: string): void;
+      /** Of columns whose width a person chose, in pixels. */
+      onwidths(widths: ReadonlyMap<string, number>): void;
       selectable: boolean;
       /** The text of a run's newest alert, if it has one. */
       alertOf(id: string): string | undefined;
@@ -185,10 +191,20 @@ export class RunsTable {
     const head = (
       { name: id, label, title, class: kind }: Pick<Column, "name" | "label" | "title" | "class">,
     ) => {
-      const cell = h(
+      const cell: HTMLTableCellElement = h(
         "th",
         { scope: "col", class: kind, title, "data-column": id },
-        h("button", { type: "button", onclick: () => this.options.onsort(id) }, label),
+        h("button", {
+          type: "button",
+          onclick: () => this.options.onsort(id),
+          onkeydown: (event: KeyboardEvent) => {
+            const by = { ArrowLeft: -WIDTH_STEP, ArrowRight: WIDTH_STEP }[event.key];
+            if (by === undefined || !event.altKey) return;
+            event.preventDefault();
+            this.#widen(id, cell.offsetWidth + by);
+          },
+        }, label),
+        this.#grip(id, () => cell),
       );
       this.#heads.set(id, cell);
       return cell;
@@ -203,6 +219,51 @@ export class RunsTable {
     );
     for (const { row } of this.#rows.values()) row.remove();
     this.#rows.clear();
+    this.setWidths(this.#widths);
+  }
+
+  /** The edge of a column, which can be dragged; a double click makes it as wide as usual. */
+  #grip(id: string, cell: () => HTMLElement): HTMLElement {
+    let from: { x: number; width: number } | undefined;
+    return h("span", {
+      class: "grip",
+      title:
+        "Drag for another width, double click for the usual one; Alt and arrows on the heading",
+      onpointerdown: (event: PointerEvent) => {
+        event.preventDefault();
+        (event.currentTarget as Element).setPointerCapture(event.pointerId);
+        from = { x: event.clientX, width: cell().offsetWidth };
+      },
+      onpointermove: ({ clientX }: PointerEvent) => {
+        if (from !== undefined) this.#widen(id, from.width + clientX - from.x);
+      },
+      onpointerup: () => from = undefined,
+      ondblclick: () => {
+        const others = [...this.#widths].filter(([name]) => name !== id);
+        this.setWidths(new Map(others));
+        this.options.onwidths(this.#widths);
+      },
+    });
+  }
+
+  #widen(id: string, to: number): void {
+    this.setWidths(new Map(this.#widths).set(id, Math.max(LEAST_WIDTH, Math.round(to))));
+    this.options.onwidths(this.#widths);
+  }
+
+  /** The table scrolls if they need more than there is. */
+  setWidths(widths: ReadonlyMap<string, number>): void {
+    this.#widths = widths;
+    for (const [id, cell] of this.#heads) {
+      const width = widths.get(id);
+      cell.style.width = width === undefined ? "" : `${width}px`;
+    }
+    this.table.style.minWidth = "";
+    if (widths.size === 0) return;
+    const all = [...this.#heads].map(([id, cell]) =>
+      widths.get(id) ?? (id === "name" ? NAME_WIDTH : cell.offsetWidth)
+    );
+    this.table.style.minWidth = `${all.reduce((a, b) => a + b, 0)}px`;
   }
 
   show(runs: ShownRow[], sort: string, direction: 1 | -1, now: number): void {
@@ -420,8 +481,9 @@ export class RunsTable {
     if (parts.check.getAttribute("aria-label") !== label) {
       parts.check.setAttribute("aria-label", label);
     }
-    if (parts.chip.dataset.state !== run.state) parts.chip.dataset.state = run.state;
-    setText(parts.chip, stateWord(run.state));
+    const state = shownState(run);
+    if (parts.chip.dataset.state !== state) parts.chip.dataset.state = state;
+    setText(parts.chip, stateWord(state));
     const href = `/runs/${encodeURIComponent(run.run_id)}`;
     if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
     if (parts.link.title !== run.name) {

@@ -7,6 +7,7 @@ import { ask, attempt } from "../parts/dialog.tsx";
 import { plural } from "../parts/format.ts";
 import { useEffect, useState } from "../parts/preact.ts";
 import { Chip } from "../parts/states.tsx";
+import { shownState } from "../../../runs/fields/lifecycle_states.ts";
 
 export interface TrashProps {
   done(): void;
@@ -44,7 +45,7 @@ export function Trash({ done }: TrashProps) {
         {runs?.map((run) => (
           <li key={run.run_id}>
             <span class="name" title={`${run.name} (${run.run_id})`}>{run.name}</span>
-            <Chip state={run.state} />
+            <Chip state={shownState(run)} />
             <span class="sub">{agoText(run.deleted_at, now())}</span>
             {!readOnly && (
               <>

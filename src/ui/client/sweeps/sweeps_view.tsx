@@ -2,6 +2,7 @@
  * The list of sweeps, and one sweep: its winner, the best so far, what matters, curves, points,
  * trials, what was stopped.
  */
+import "../parts/common.ts";
 import { metricColumn } from "../../../runs/query/query_columns.ts";
 import type { SweepJson } from "../../../dispatch/core/core.ts";
 import { duration } from "../../../base/text/format.ts";
@@ -9,28 +10,17 @@ import { answer, api, readOnly } from "../parts/api.ts";
 import { colorsOfGroups } from "../parts/colors.ts";
 import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import { ask, attempt } from "../parts/dialog.tsx";
-import type { ChartRun } from "../charts/charts.tsx";
+import { Charts } from "../charts/charts.tsx";
 import { BestSoFar } from "../insight/best_so_far.tsx";
 import { ImportanceOf } from "../insight/importance.tsx";
 import { Insight } from "../insight/insight.tsx";
 import { figure, plural, whole } from "../parts/format.ts";
-import { ScrollTable, Terms } from "../parts/parts.tsx";
-import { render, useEffect, useRef, useState } from "../parts/preact.ts";
+import { ScrollTable, Terms, useConnection } from "../parts/parts.tsx";
+import { useEffect, useState } from "../parts/preact.ts";
 import { SaveLink } from "../media/save_link.tsx";
 
 type Detail = NonNullable<SweepJson["detail"]>;
 type Trial = Detail["trials"][number];
-/**
- * Draws the curves of a metric. @param runs null: the charts end @param changes another number when
- * there are new points
- */
-type DrawCurves = (
-  element: HTMLElement,
-  runs: ChartRun[] | null,
-  metric: string,
-  changes: number,
-) => void;
-
 const POLL_MS = 2000;
 /** The view rests for this many times the time of an answer. */
 const POLL_REST = 9;
@@ -41,19 +31,10 @@ const FIRST_CURVES = 8;
 /** Runs of one chart. */
 const MOST_CURVES = 1000;
 
-/** Draws into an element of the page. @param name of one sweep; "": all @returns ends it */
-export function show(element: HTMLElement, name: string, drawCurves: DrawCurves): () => void {
-  render(name === "" ? <All /> : <One name={name} drawCurves={drawCurves} />, element);
-  return () => render(null, element);
-}
-
-/** @returns ends it */
-export function showInsight(
-  element: HTMLElement,
-  props: Parameters<typeof Insight>[0],
-): () => void {
-  render(<Insight {...props} />, element);
-  return () => render(null, element);
+/** @param name of one sweep; "": all */
+export function SweepsView({ name }: { name: string }) {
+  useConnection();
+  return <div class="compare">{name === "" ? <All /> : <One key={name} name={name} />}</div>;
 }
 
 /** Reads again while the view is open; faults are shown once, by the state of the connection. */
@@ -84,9 +65,7 @@ function usePolled<T>(read: () => Promise<T>): [T | undefined, () => void] {
 }
 
 /** As people say it; a run's states, and what only a trial can be. */
-const trialWord = (state: string) =>
-  ({ pruned: "Stopped early", refused: "Refused", deleted: "Deleted" })[state] ??
-    stateWord(state.toUpperCase());
+const trialWord = (state: string) => stateWord(state.toUpperCase());
 const statesText = ({ states }: SweepJson) =>
   Object.entries(states).map(([state, n]) => `${whole(n)} ${trialWord(state).toLowerCase()}`).join(
     ", ",
@@ -140,7 +119,7 @@ const CHANGES: Record<string, string[]> = {
   cancelled: ["resume"],
 };
 
-function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
+function One({ name }: { name: string }) {
   const [sweep, readAgain] = usePolled(async () =>
     await answer(api.sweeps[":id"].$get({ param: { id: encodeURIComponent(name) } })) as SweepJson
   );
@@ -290,7 +269,7 @@ function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
           </div>
         </div>
       )}
-      {metric !== null && <Curves sweep={sweep} draw={drawCurves} />}
+      {metric !== null && <Curves sweep={sweep} />}
       {metric !== null && (
         <Results detail={detail} metric={metric} changes={`${sweep.made} ${ended}`} />
       )}
@@ -353,8 +332,7 @@ function ranked({ points }: Detail, goal: "max" | "min"): Detail["points"] {
 }
 
 /** The metric of the best points over steps, each the mean over its seeds. */
-function Curves({ sweep, draw }: { sweep: SweepJson; draw: DrawCurves }) {
-  const place = useRef<HTMLDivElement>(null);
+function Curves({ sweep }: { sweep: SweepJson }) {
   const [all, setAll] = useState(false);
   const { made, metric } = sweep;
   const detail = sweep.detail!;
@@ -376,17 +354,12 @@ function Curves({ sweep, draw }: { sweep: SweepJson; draw: DrawCurves }) {
   }).slice(0, MOST_CURVES);
   const drawn = new Set(runs.map(({ group }) => group)).size;
   const changes = made + detail.spent.seconds + detail.spent.steps;
-  useEffect(() => {
-    if (runs.length > 0) draw(place.current!, runs, metric!.name, changes);
-  }, [runs.map(({ run_id }) => run_id).join(), changes]);
-  useEffect(() => {
-    const element = place.current!;
-    return () => draw(element, null, "", 0);
-  }, []);
   return (
     <>
       <h2>Curves by point</h2>
-      <div class="sweep-curves" ref={place} />
+      <div class="sweep-curves">
+        {runs.length > 0 && <Charts runs={runs} changes={changes} only={metric!.name} />}
+      </div>
       {drawn < points.length && (
         <p class="sub">
           {`The best ${drawn} of ${plural(points.length, "point")}. `}

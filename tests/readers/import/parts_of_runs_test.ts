@@ -43,3 +43,21 @@ Deno.test("import: parts of one writer are one run, other runs below it are not"
     "/r/a:1",
   ]);
 });
+
+Deno.test("import: of a trainer's checkpoints, which repeat each other, the last is the run, unless its event files are there", () => {
+  const state = (directory: string) => run(directory, `${directory}/trainer_state.json`);
+  const checkpoints = [state("/o/checkpoint-500"), state("/o/checkpoint-1000"), state("/p")];
+  const shape = (runs: ReturnType<typeof run>[]) =>
+    withParts(runs, 256).map(({ directory, files }) => `${directory} ${files.join()}`);
+  assert.deepEqual(shape(checkpoints), [
+    "/o /o/checkpoint-1000/trainer_state.json",
+    "/p /p/trainer_state.json",
+  ]);
+  // What was saved at the end has it all.
+  assert.deepEqual(shape([state("/o"), ...checkpoints.slice(0, 2)]), ["/o /o/trainer_state.json"]);
+  const written = run("/o/runs/Nov27_host", events("/o/runs/Nov27_host", 7));
+  assert.deepEqual(shape([...checkpoints, written]), [
+    `/o/runs/Nov27_host ${written.files[0]}`,
+    "/p /p/trainer_state.json",
+  ]);
+});

@@ -1,0 +1,1 @@
+var t=class extends Error{name="MosaicError";code;hint;retryAfterMs;constructor(r,s,e={}){super(s,e.cause===void 0?void 0:{cause:e.cause}),this.code=r,this.hint=e.hint,this.retryAfterMs=e.retryAfterMs}};export{t as a};
