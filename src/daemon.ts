@@ -32,6 +32,7 @@ import { Slurm } from "./dispatch/launch/slurm/slurm.ts";
 import { messageOf } from "./base/errors.ts";
 import { RunCgroups } from "./os/processes/cgroups.ts";
 import { GpuPool } from "./dispatch/gpus/gpu_pool.ts";
+import { GpuLocks } from "./os/gpus/gpu_locks.ts";
 import { visibleOf } from "./os/gpus/gpu_option.ts";
 import { GpuTools } from "./os/gpus/gpu_tools.ts";
 import { Layout } from "./base/layout.ts";
@@ -96,6 +97,7 @@ async function serve(
     visible: visibleOf(env),
     tools: new GpuTools(),
     free: options.gpuFree,
+    locks: options.gpuLocks === undefined ? undefined : new GpuLocks(options.gpuLocks),
     log,
   });
   const [{ registry, telemetry }] = await Promise.all([

@@ -15,6 +15,9 @@ export const LOOPBACK = "127.0.0.1";
 export const DEFAULT_HTTP = `${LOOPBACK}:${HTTP_PORT}`;
 export const DEFAULT_LISTEN = `${LOOPBACK}:${GRPC_PORT}`;
 
+/** Directory in which all daemons of a host lock the GPUs that they give out (`--gpu-locks`). */
+export const GPU_LOCKS = "/tmp/mosaic-gpus";
+
 /** Seconds between SIGTERM and SIGKILL for a worker whose config names no grace period. */
 export const GRACE_S = 5;
 /**

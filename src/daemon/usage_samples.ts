@@ -23,10 +23,15 @@ const SAMPLES = 1000;
 /** Longest time for which one reading stands. */
 const MOST_BETWEEN_MS = 180_000;
 
-type GpuFigures = Pick<Card, "percent" | "usedMb" | "watts" | "celsius"> & {
-  /** Of the card, or what the run has declared of it. */
-  memoryMb?: number | null;
-};
+type GpuFigures =
+  & Pick<Card, "percent" | "usedMb" | "watts" | "celsius">
+  & Partial<Pick<Card, "eccErrors" | "slowedBy">>
+  & {
+    /** Of the card, or what the run has declared of it. */
+    memoryMb?: number | null;
+    /** Errors of the card since the run has it. */
+    errors?: number;
+  };
 
 /** A higher peak is stored if it is higher by this factor. */
 const HIGHER = 1.01;
@@ -51,7 +56,10 @@ interface Before {
 export interface UsageSamplesOptions {
   /** Live runs whose worker is known. */
   working: () => RunRow[];
-  gpus: Pick<GpuPool, "readWithin" | "cardOf" | "deviceOf" | "newest" | "processes">;
+  gpus: Pick<
+    GpuPool,
+    "readWithin" | "cardOf" | "deviceOf" | "newest" | "processes" | "errorsOf"
+  >;
   telemetry: Pick<TelemetryLog, "sample">;
   /** Told of every sample; of figures of GPUs more often than they are stored. */
   sampled: Engine["sampled"];
@@ -122,6 +130,13 @@ function gpuPoints(gpus: readonly GpuFigures[]): [name: string, value: number][]
     gpus.map(({ celsius }) => celsius),
     (known) => Math.max(...known),
   );
+  add("system/gpu_ecc_errors", gpus.map(({ eccErrors }) => eccErrors ?? null), sum);
+  const slowed = gpus.map(({ slowedBy }) =>
+    typeof slowedBy === "string" ? +(slowedBy !== "") : null
+  );
+  add("system/gpu_throttled", slowed, sum);
+  const errors = sum(gpus.map((gpu) => gpu.errors ?? 0));
+  if (errors > 0) points.push(["system/gpu_errors", errors]);
   return points;
 }
 
@@ -163,6 +178,16 @@ export function startUsageSamples(
 ): { close(): Promise<void> } {
   const before = new Map<string, Before>();
   const noted = new Map<string, { attempt: number; reading: number; at: number }>();
+  /** By run and attempt: errors that its cards had had when it was first sampled. */
+  const errorsBefore = new Map<string, Map<number, number>>();
+  const errorsSince = ({ runId, attempt }: RunRow, slot: number) => {
+    const key = `${runId} ${attempt}`;
+    const before = errorsBefore.get(key) ?? new Map<number, number>();
+    errorsBefore.set(key, before);
+    const now = gpus.errorsOf(slot);
+    if (!before.has(slot)) before.set(slot, now);
+    return now - before.get(slot)!;
+  };
   /** Of the run's cards; of cards that it shares, its own part. */
   const figuresOf = (
     run: RunRow,
@@ -171,15 +196,17 @@ export function startUsageSamples(
     processes: readonly GpuProcess[] | undefined,
   ): ReturnType<typeof shareOf>[] => {
     if (!isShared(run)) {
-      return run.gpuSlots.flatMap((slot) => ({
+      return run.gpuSlots.map((slot) => ({
         part: 1,
         ...gpus.cardOf(slot, reading) ?? NO_CARD,
+        errors: errorsSince(run, slot),
       }));
     }
     const own = processesOf(run.worker!.pid, all);
     return sharesOf(run.runId).flatMap((share) => {
       const card = gpus.cardOf(share.slot, reading) ?? NO_CARD;
-      return shareOf(card, gpus.deviceOf(share.slot)?.uuid ?? "", share, own, processes);
+      const its = shareOf(card, gpus.deviceOf(share.slot)?.uuid ?? "", share, own, processes);
+      return { ...its, errors: errorsSince(run, share.slot) };
     });
   };
   /**
@@ -192,6 +219,9 @@ export function startUsageSamples(
     const runs = working().filter(({ gpuSlots }) => gpuSlots.length > 0);
     const ids = new Set(runs.map(({ runId }) => runId));
     for (const id of noted.keys()) if (!ids.has(id)) noted.delete(id);
+    for (const key of errorsBefore.keys()) {
+      if (!ids.has(key.slice(0, key.lastIndexOf(" ")))) errorsBefore.delete(key);
+    }
     for (const run of runs) {
       const { runId, attempt } = run;
       const last = noted.get(runId);

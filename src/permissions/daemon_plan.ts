@@ -1,5 +1,5 @@
 /** The permissions that `mosaic daemon ARGS` needs, and those needed only for its start. */
-import { DEFAULT_HTTP, DEFAULT_LISTEN } from "../base/agreed.ts";
+import { DEFAULT_HTTP, DEFAULT_LISTEN, GPU_LOCKS } from "../base/agreed.ts";
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { socketPlace, tlsSocket } from "../os/files/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
@@ -56,6 +56,11 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     if (grant.socket === undefined) continue;
     read.push(grant.socket);
     write.push(grant.socket);
+  }
+  const locks = optionValue(words, "--gpu-locks") ?? GPU_LOCKS;
+  if (locks !== "off" && optionValue(words, "--gpus") !== "0") {
+    read.push(absolutePath(locks, world.cwd));
+    write.push(absolutePath(locks, world.cwd));
   }
   // GROUP:PATH; the daemon reads its directory's mode.
   const shared = optionValue(words, "--group-socket")?.replace(/^[^:]*:/, "");

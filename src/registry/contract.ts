@@ -146,6 +146,9 @@ export const UserGpuUse = z.strictObject({
   disk_limit_bytes: maybe(integer()),
 });
 
+/** The same by the sweep of the runs; "" is of those without one. */
+export const SweepGpuUse = z.strictObject({ sweep: text(), runs: integer(), ...gpuTime });
+
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
 
 /** A run has read an artifact of another. */
@@ -463,6 +466,7 @@ export const Token = z.strictObject({
   name: text(),
   role: z.enum(["read", "submit", "operate", "admin"]),
   own: z.boolean(),
+  own_only: z.boolean(),
   created_at: time(),
   expires_at: maybe(time()),
 });
@@ -561,6 +565,7 @@ export const SHAPES = {
   "Host": Host,
   "Gpu": Gpu,
   "UserGpuUse": UserGpuUse,
+  "SweepGpuUse": SweepGpuUse,
   "RunGpuUse": RunGpuUse,
   "Sent": Sent,
   "Lineage": Lineage,

@@ -28,6 +28,7 @@ export const EVENT_KINDS = [
   "rung",
   "gpu_lost",
   "gpu_back",
+  "gpu_error",
   "control",
   "preempted",
   "faulted",

@@ -60,6 +60,7 @@ import type {
   NewChild,
   NewRun,
   Placement,
+  RanAttempt,
   RunFilter,
   RunOutline,
   RunPatch,
@@ -550,35 +551,30 @@ export class Registry implements RunReader {
 
   /**
    * Attempts on the daemon's own host that ran after `since`, Unix milliseconds, with the GPUs that
-   * they had asked for and their run's owner. Scans all transitions. `to`: null while it runs
+   * they had asked for and their run's owner. Scans all transitions.
    */
-  attemptsSince(
-    since: number,
-  ): { runId: string; owner: string; gpus: number; from: number; to: number | null }[] {
-    const attempts: {
-      runId: string;
-      owner: string;
-      gpus: number;
-      from: number;
-      to: number | null;
-    }[] = [];
+  attemptsSince(since: number): RanAttempt[] {
+    const attempts: RanAttempt[] = [];
     const running = new Map<string, typeof attempts[number]>();
     const rows = this.#sql.all(
-      `SELECT run_id, event, to_state, at, gpus_requested, owner FROM transitions JOIN runs USING (run_id)
+      `SELECT run_id, event, to_state, at, gpus_requested, gpu_share, gpu_memory_mb, owner
+       FROM transitions JOIN runs USING (run_id)
        WHERE (event = 'spawned' OR to_state IN (SELECT value FROM json_each(?))) AND at > ?
          AND NOT EXISTS (SELECT 1 FROM placements WHERE placements.run_id = runs.run_id)
        ORDER BY seq`,
       JSON.stringify([...ENDED_STATES, "INIT"]),
       since,
     );
-    for (const { run_id, event, at, gpus_requested: gpus, owner } of rows) {
+    for (const { run_id, event, at, gpus_requested, gpu_share, gpu_memory_mb, owner } of rows) {
       const runId = run_id as string;
       const begun = running.get(runId);
       if (event === "spawned") {
         const attempt = {
           runId,
           owner: owner as string,
-          gpus: gpus as number,
+          gpusRequested: gpus_requested as number,
+          gpuShare: gpu_share as number | null,
+          gpuMemoryMb: gpu_memory_mb as number | null,
           from: at as number,
           to: null,
         };

@@ -110,3 +110,14 @@ export interface ArtifactRow {
   /** When the program's own file was seen to be gone; null: it is there, as far as is known. */
   deletedAt: number | null;
 }
+
+/** An attempt that ran on the daemon's own host. */
+export interface RanAttempt extends Pick<RunRow, "runId" | "owner"> {
+  gpusRequested: number;
+  /** What it declared of each card; both null: whole cards. */
+  gpuShare: number | null;
+  gpuMemoryMb: number | null;
+  from: number;
+  /** Null while it runs. */
+  to: number | null;
+}

@@ -347,6 +347,7 @@ Deno.test("shapes: every command prints what docs/reference/json.md says, no fie
     await holds("sweep list", []);
     await holds("sweep show", ["tried"]);
     await holds("usage", []);
+    await holds("usage --by sweep", []);
     await holds("usage --by run", []);
     const weights = "rich:checkpoints/step-2.bin";
     await until(

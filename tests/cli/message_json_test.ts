@@ -101,6 +101,8 @@ const UNTOLD = {
     celsius: null,
     others: "",
     lost: false,
+    health: "",
+    link: "",
   },
   shares: [],
 };

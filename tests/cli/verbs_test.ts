@@ -1294,7 +1294,13 @@ Deno.test("token create -o json: the token with its secret", async () => {
     const { code, out } = await run([...words, "-o", "json"]);
     assert.equal(code, 0);
     const { secret, created_at, ...created } = JSON.parse(out);
-    assert.deepEqual(created, { name: "ci", role: "read", own: false, expires_at: null });
+    assert.deepEqual(created, {
+      name: "ci",
+      role: "read",
+      own: false,
+      own_only: false,
+      expires_at: null,
+    });
     assert.ok(Date.parse(created_at) > 0 && secret.length > 20, out);
   } finally {
     Deno.removeSync(stateDir, { recursive: true });

@@ -3,7 +3,14 @@ import { readConfig } from "../../src/config/config.ts";
 import { prepareRun } from "../../src/config/prepare.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { Layout } from "../../src/base/layout.ts";
-import { parseShares, type Ranked, ranks, used, Uses } from "../../src/dispatch/queue/shares.ts";
+import {
+  parseShares,
+  type Ranked,
+  ranks,
+  unitsOf,
+  used,
+  Uses,
+} from "../../src/dispatch/queue/shares.ts";
 import { configOf } from "../harness/configs.ts";
 import { EngineFixture } from "../harness/engine.ts";
 import { until } from "../harness/wait.ts";
@@ -114,6 +121,19 @@ Deno.test("shares: sweeps of one owner take turns, by what runs of them; other r
   assert.equal(ranked(uses.runningBySweep()), "a5 a6 a1 a2 a3 a4", "two of the first sweep run");
   uses.ended("r1", 1);
   assert.equal(ranked(uses.runningBySweep()), "a5 a1 a6 a2 a3 a4");
+});
+
+Deno.test("shares: a part of a card counts in part, and a run without GPUs as one", () => {
+  assert.equal(unitsOf({ gpusRequested: 2 }), 2);
+  assert.equal(unitsOf({ gpusRequested: 2, part: 0.25 }), 0.5);
+  assert.equal(unitsOf({ gpusRequested: 0 }), 1);
+  const run = (runId: string, owner: string, part?: number): Ranked => ({
+    ...{ runId, owner, sweep: "", priority: 0, createdAt: Number(runId.slice(1)), part },
+    gpusRequested: 1,
+  });
+  // Four quarters of one owner are as much as a whole card of the other.
+  const quarters = [1, 2, 3, 4, 5].map((n) => run(`a${n}`, "a", 0.25));
+  assert.equal(order([...quarters, run("b6", "b"), run("b7", "b")]), "a1 b6 a2 a3 a4 a5 b7");
 });
 
 Deno.test("--share: what it takes", () => {

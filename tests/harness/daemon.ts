@@ -167,6 +167,8 @@ export class TestDaemon implements AsyncDisposable {
         "--gpus",
         this.#options.gpus ?? "0",
       ];
+      // Recorded cards have the same UUIDs in all tests, and several run at a time.
+      if (!given.includes("--gpu-locks")) args.push("--gpu-locks", `${this.stateDir}/gpu-locks`);
       if (!given.includes("--listen")) args.push("--listen", this.#address);
       if (!given.includes("--http")) args.push("--http", this.#http);
       const output = `${this.stateDir}/test-output.txt`;

@@ -13,17 +13,30 @@ here=$(dirname "$0"); machine=$(cat "$here/machine")
 echo "$*" >>"$here/asked"
 if [ -e "$machine/hangs" ]; then trap '' TERM; while :; do sleep 0.1; done; fi
 print() { if [ -e "$machine/$1" ]; then cat "$machine/$1"; fi; }
-case "$(basename "$0") $*" in
-  *mig.mode*) print cards; exit "$(cat "$machine/code" 2>/dev/null || echo 0)" ;;
-  *--query-gpu*) print old_cards ;;
-  *-L) print list ;;
+name=$(basename "$0")
+case "$name $*" in
+  *--query-gpu*)
+    for field in $(cat "$machine/unknown" 2>/dev/null); do
+      case "$*" in *"$field"*) echo "Field \\"$field\\" is not a valid field to query."; exit 2 ;; esac
+    done
+    print cards; exit "$(cat "$machine/code" 2>/dev/null || echo 0)" ;;
+  *"nvidia-smi -L") print list ;;
+  *"topo -m") print topology ;;
   *compute-apps*) print processes ;;
   *"amd-smi metric"*) print amd_metric ;;
   *"amd-smi list"*) print amd_list ;;
   *"amd-smi static"*) print amd_static ;;
   *"amd-smi process"*) print amd_process ;;
   *showpids*) print rocm_processes ;;
+  *showtopo*) print rocm_topology ;;
   *showuse*) print rocm_cards ;;
+  *"discovery -d"*) print xpu_detail ;;
+  *"xpu-smi discovery"*) print xpu_discovery ;;
+  *"xpu-smi dump"*) print xpu_dump ;;
+  system_profiler*) print apple ;;
+  dmesg*|journalctl*)
+    if [ -e "$machine/dmesg" ]; then cat "$machine/dmesg"
+    else echo "$name: read kernel buffer failed: Operation not permitted" >&2; exit 1; fi ;;
 esac
 `;
 
@@ -43,7 +56,9 @@ export class FakeGpuTools implements Disposable {
 
   /** The tools as a daemon runs them. @param limitMs for one that hangs */
   tools(limitMs = 10_000): GpuTools {
-    return new GpuTools((argv, signal) => runProgram(argv, { env: this.env, limitMs, signal }));
+    return new GpuTools((argv, signal) =>
+      runProgram(argv, { env: this.env, limitMs, signal, group: argv[0] === "/bin/sh" })
+    );
   }
 
   /** @param files of the machine that differ, such as `{ cards: "…" }` */
@@ -69,7 +84,14 @@ export class FakeGpuTools implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    Deno.removeSync(this.directory, { recursive: true });
+    for (let tries = 0;; tries++) {
+      try {
+        return Deno.removeSync(this.directory, { recursive: true });
+      } catch (error) {
+        // A tool that was given up still writes.
+        if (tries === 100) throw error;
+      }
+    }
   }
 }
 

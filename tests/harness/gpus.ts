@@ -14,15 +14,17 @@ export function gpuPool(count: number, name = ""): GpuPool {
         complete: true,
         problem: "",
         tool: false,
+        links: [],
         at: performance.now(),
       }),
     processes: () => Promise.resolve([]),
+    xids: () => Promise.resolve([]),
   };
   const log = createLogger({ sinks: [] });
   return new GpuPool(
     {
       option: { type: "count", count },
-      visible: { nvidia: undefined, amd: undefined },
+      visible: {},
       tools,
       log,
     },

@@ -42,6 +42,13 @@ def frames():
                 sys.modules[library] = module
 
 
+class Zeros:
+    """A daemon whose series is 0 once: its JSON has no such value."""
+
+    def call(self, method, request):
+        return {"buckets": [{}, {"firstX": "1", "mean": 2.0}, {"firstX": "2", "mean": "NaN"}]}
+
+
 def refusal(call):
     try:
         call()
@@ -68,6 +75,7 @@ print(json.dumps({
     "frames": frames(),
     "events": [event["event"] for event in best.events()][:1],
     "html": [best._repr_html_().count("<polyline"), "&lt;b&gt;" in mosaic.Table([{"x": "<b>"}])._repr_html_()],
+    "zeros": mosaic.Run(Zeros(), {"runId": "x"})._curve("<i>").split("<figcaption>")[1],
     "unknown": refusal(lambda: mosaic.get_run("nothing")),
     "filter": refusal(lambda: mosaic.runs(where="lr<<")),
     "config": refusal(lambda: mosaic.submit(config={"run_name": "x"})),

@@ -54,6 +54,7 @@ pythonTest(
       assert.deepEqual(got.frames, [[got.series, []], 5]);
       assert.equal(got.events.length, 1);
       assert.deepEqual(got.html, [1, true]);
+      assert.equal(got.zeros, "&lt;i&gt;: 0 to 2, last 2</figcaption></figure>");
       assert.deepEqual(got.unknown[0], "not_found");
       assert.match(got.filter[1], /where, at character 4/);
       assert.match(got.config[1], /entry_point is missing/);

@@ -80,7 +80,7 @@ Deno.test("gpus: time from a claim to its release, by run and day; what is measu
   let now = Date.UTC(2026, 0, 1, 23, 0, 0);
   await withRegistry(({ registry }) => {
     registry.gpus.set([0, 1]);
-    registry.insert(newRun(1, { owner: "ada" }));
+    registry.insert(newRun(1, { owner: "ada", tags: ["sweep:lr"] }));
     registry.insert(newRun(2));
     registry.gpus.claim(runId(1), [0, 1]);
     now += 1_800_000;
@@ -95,6 +95,7 @@ Deno.test("gpus: time from a claim to its release, by run and day; what is measu
       runId: runId(1),
       name: newRun(1).name,
       submitter: "ada",
+      tags: ["sweep:lr"],
       measuredMs: 3_000_000,
       idleMs: 1_000_000,
     };

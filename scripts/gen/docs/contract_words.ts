@@ -274,6 +274,7 @@ export const FIELD_WORDS: Readonly<Record<string, Readonly<Record<string, string
   },
   Token: {
     own: "changes only runs and sweeps that it has submitted",
+    own_only: "sees only those, too",
     expires_at: "null: never",
   },
   CreatedToken: {

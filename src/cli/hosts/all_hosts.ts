@@ -97,8 +97,27 @@ async function listOf(
         why: `host ${name}: ${stderr.trim().split("\n")[0]!.replace(/^mosaic: /, "")}`,
       };
     }
-    return { runs: (parsedJson(stdout) as RunJson[]).map((run) => ({ host: name, ...run })) };
+    // The name of the host is this side's word, whatever the other side says.
+    return { runs: runsIn(stdout).map((run) => ({ ...run, host: name })) };
   } catch (error) {
     return { runs: [], why: `host ${name}: ${messageOf(error)}` };
+  }
+}
+
+/**
+ * A host's answer is the word of others: one that cannot be shown must not take those of the other
+ * hosts with it. @throws MosaicError `internal`
+ */
+function runsIn(stdout: string): RunJson[] {
+  const columns = listColumns({ now: 0, shortId: (id) => id.slice(0, 1) });
+  try {
+    const runs = parsedJson(stdout) as RunJson[];
+    for (const run of runs) {
+      run.submitted_at.slice(0, 1);
+      for (const column of columns) column.text(run);
+    }
+    return runs;
+  } catch {
+    throw new MosaicError("internal", "its answer is not a list of runs, as this version has them");
   }
 }

@@ -1,7 +1,7 @@
 /** The options of `mosaic daemon`. */
 import { OBJECTIVE_FORM, objectiveOf, taggedObjective } from "../../records/objective.ts";
 import { withoutTrailingSlashes } from "../../base/text/trailing_slashes.ts";
-import { DEFAULT_HTTP, DEFAULT_LISTEN, GRACE_S } from "../../base/agreed.ts";
+import { DEFAULT_HTTP, DEFAULT_LISTEN, GPU_LOCKS, GRACE_S } from "../../base/agreed.ts";
 import { type Command, CommanderError, Option } from "commander";
 import { type BoundName, BOUNDS, type Bounds } from "../../base/load_limits.ts";
 import { manual, newCommand, oneOf, plainError } from "../../cli/verb/verb_parser.ts";
@@ -43,6 +43,8 @@ export interface DaemonOptions {
   gpus: GpuOption;
   /** When a card that no run has counts as free; undefined: always. */
   gpuFree: FreeRule | undefined;
+  /** Directory; undefined: cards are not locked. */
+  gpuLocks: string | undefined;
   /** Where runs that share cards go. */
   sharing: "pack" | "spread";
   maxRuns: number;
@@ -333,6 +335,12 @@ export function daemonOptions(
         "--gpu-ignore <programs>",
         "programs whose GPU memory does not count as use, such as Xorg,ollama",
       ),
+    )
+    .addOption(
+      new Option(
+        "--gpu-locks <directory>",
+        "where all daemons of the host lock the cards that they give out: a directory, or off",
+      ).default(GPU_LOCKS),
     )
     .addOption(
       new Option(
@@ -684,6 +692,7 @@ export function daemonOptions(
         name !== ""
       ),
     },
+    gpuLocks: given.gpuLocks === "off" ? undefined : absolutePath(given.gpuLocks, Deno.cwd()),
     sharing: given.gpuSharing,
     maxRuns: given.maxRuns,
     maxStarting: given.maxStarting,

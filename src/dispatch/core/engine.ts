@@ -266,7 +266,8 @@ export class Engine implements Core {
         this.#cleanup.attemptEnded(row, plan);
       },
     });
-    const users = new Users(options);
+    const cardMemoryMb = () => options.gpus.mostMemoryMb;
+    const users = new Users({ ...options, cardMemoryMb });
     this.#disk = new DiskQuota({
       maxBytes: options.maxDiskPerUser,
       measure: () => this.#cleanup.diskUsage(),

@@ -2,14 +2,14 @@
  * From cards to slots: which devices runs may get, and the number by which each is known. Pure
  * functions.
  */
-import type { Card } from "../../os/gpus/card.ts";
+import type { Card, Vendor } from "../../os/gpus/card.ts";
 import type { GpuOption, Visible } from "../../os/gpus/gpu_option.ts";
 
 /** What one slot stands for: a card, or a MIG device. */
 export interface Device {
   /** Of the card or MIG device; "" if unknown. */
   uuid: string;
-  vendor: "nvidia" | "amd";
+  vendor: Vendor;
   /** The card's device number. */
   card: number;
   /** The MIG device's number on its card. */
@@ -62,9 +62,8 @@ export function chosen(cards: readonly Card[], option: GpuOption, visible: Visib
   const all = devicesOf(cards);
   const problems = cards.filter(({ instances }) => instances?.length === 0)
     .map(({ index }) => `GPU ${index} is in MIG mode and has no MIG devices`);
-  const names = (vendor: "nvidia" | "amd") => visible[vendor];
   const mayBeSeen = (device: Device) =>
-    names(device.vendor)?.some((name) => isNamed(device, cards, name)) ?? true;
+    visible[device.vendor]?.some((name) => isNamed(device, cards, name)) ?? true;
   const seen = all.filter(mayBeSeen);
   if (option.type === "auto") return { devices: seen, problems };
   if (option.type === "count") {
@@ -72,7 +71,7 @@ export function chosen(cards: readonly Card[], option: GpuOption, visible: Visib
       const hidden = all.length - seen.length;
       problems.push(
         `--gpus ${option.count}: ${seen.length} ${seen.length === 1 ? "is" : "are"} there` +
-          (hidden === 0 ? "" : `, and ${hidden} that the daemon's own CUDA_VISIBLE_DEVICES hides`),
+          (hidden === 0 ? "" : `, and ${hidden} that the daemon's own ${variables(all)} hides`),
       );
     }
     return { devices: seen.slice(0, option.count), problems };
@@ -82,12 +81,23 @@ export function chosen(cards: readonly Card[], option: GpuOption, visible: Visib
     const its = all.filter((device) => isNamed(device, cards, name));
     if (its.length === 0) problems.push(`--gpus: ${name} is not there`);
     else if (!its.some(mayBeSeen)) {
-      problems.push(`--gpus: the daemon's own CUDA_VISIBLE_DEVICES hides ${name}`);
+      problems.push(`--gpus: the daemon's own ${variables(its)} hides ${name}`);
     }
     devices.push(...its.filter((device) => mayBeSeen(device) && !devices.includes(device)));
   }
   return { devices, problems };
 }
+
+/** By which a vendor's programs see cards; "": by none. */
+const VISIBLE_VARIABLE: Record<Vendor, string> = {
+  nvidia: "CUDA_VISIBLE_DEVICES",
+  amd: "HIP_VISIBLE_DEVICES",
+  intel: "ZE_AFFINITY_MASK",
+  apple: "",
+};
+
+const variables = (devices: readonly Device[]) =>
+  [...new Set(devices.map(({ vendor }) => VISIBLE_VARIABLE[vendor]))].join(" or ");
 
 /** What `--gpus` tells without a tool that would know it; for auto nothing. */
 export function told(option: GpuOption, visible: Visible): Device[] {
@@ -181,6 +191,11 @@ export function gpuVariables(
   if (devices.some(({ vendor }) => vendor === "amd")) {
     return { HIP_VISIBLE_DEVICES: numbers, CUDA_VISIBLE_DEVICES: numbers };
   }
+  // Level Zero counts cards, and not their tiles, in this order of theirs only.
+  if (devices.some(({ vendor }) => vendor === "intel")) {
+    return { ZE_AFFINITY_MASK: numbers, ZE_FLAT_DEVICE_HIERARCHY: "COMPOSITE" };
+  }
+  if (devices.some(({ vendor }) => vendor === "apple")) return {};
   return {
     CUDA_DEVICE_ORDER: "PCI_BUS_ID",
     CUDA_VISIBLE_DEVICES: devices.map(({ uuid, card }) => uuid === "" ? String(card) : uuid).join(
@@ -189,4 +204,4 @@ export function gpuVariables(
   };
 }
 
-const ALL: Visible = { nvidia: undefined, amd: undefined };
+const ALL: Visible = {};

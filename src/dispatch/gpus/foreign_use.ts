@@ -68,9 +68,26 @@ export function useText(
   processes: readonly GpuProcess[],
   owners: ReadonlyMap<number, Owner>,
 ): string {
-  const number = device.card < 0 ? slot : device.card;
-  const what = device.instance === null ? `gpu ${number}` : `gpu ${number} MIG ${device.instance}`;
-  return `${what}: ${whoText(used, processes, owners)}`;
+  return `${nameOf(slot, device)}: ${whoText(used, processes, owners)}`;
+}
+
+/** "gpu 1: given out by another mosaic daemon, pid 77 of ada". */
+export function lockText(
+  slot: number,
+  device: Device,
+  pid: number | undefined,
+  owners: ReadonlyMap<number, Owner>,
+): string {
+  const user = pid === undefined ? undefined : owners.get(pid)?.user;
+  const who = `${pid === undefined ? "" : `, pid ${pid}`}${
+    user === undefined ? "" : ` of ${user}`
+  }`;
+  return `${nameOf(slot, device)}: given out by another mosaic daemon${who}`;
+}
+
+function nameOf(slot: number, { card, instance }: Device): string {
+  const number = card < 0 ? slot : card;
+  return instance === null ? `gpu ${number}` : `gpu ${number} MIG ${instance}`;
 }
 
 /** "pid 4123 of ada, python, 22.1 GiB". */

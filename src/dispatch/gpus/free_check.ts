@@ -8,7 +8,7 @@ import type { FreeRule } from "../../os/gpus/free_memory.ts";
 import { ownersOf } from "../../os/gpus/owners.ts";
 import type { Card, GpuProcess } from "../../os/gpus/card.ts";
 import type { Device } from "./devices.ts";
-import { isUsed, processesOn, type Sharers, usedMb, useText } from "./foreign_use.ts";
+import { isUsed, lockText, processesOn, type Sharers, usedMb, useText } from "./foreign_use.ts";
 
 export interface FreeSlots {
   usable: number[];
@@ -36,6 +36,9 @@ export interface CardSource {
   sharersOf(slots: readonly number[]): Promise<Map<number, Sharers>>;
   /** Slots that were told are given out even if no tool works. */
   isTold: boolean;
+  /** Those that other daemons of the host have given to runs, with a pid. */
+  lockedByOthers(slots: readonly number[]): Promise<Map<number, number | undefined>>;
+  isLockedByOther(slot: number): boolean;
 }
 
 interface Found {
@@ -43,6 +46,8 @@ interface Found {
   /** The slots that it is of. */
   looked: ReadonlySet<number>;
   used: Map<number, string>;
+  /** Of these, those that another daemon has locked. */
+  locked: ReadonlySet<number>;
   problem: string;
 }
 
@@ -67,6 +72,9 @@ export class FreeCheck {
    * called after the answer
    */
   of(free: readonly number[], wanting: string, then: () => void): FreeSlots {
+    // A daemon that has released a card need not be waited for any longer.
+    const isReleased = (slot: number) => !this.#source.isLockedByOther(slot);
+    if (this.#found?.locked.values().some(isReleased)) this.forget();
     const found = this.#found;
     const age = found === undefined ? Infinity : performance.now() - found.at;
     const used = found === undefined ? [] : free.flatMap((slot) => found.used.get(slot) ?? []);
@@ -91,19 +99,36 @@ export class FreeCheck {
     return { usable: [], used, asking: true, likely: known ? likely : undefined };
   }
 
+  /** What is known is wrong: the next call asks. */
+  forget(): void {
+    this.#found = undefined;
+    this.#patienceMs = 0;
+  }
+
   async #ask(free: readonly number[]): Promise<void> {
     // Older figures may still show the run that has just freed a card.
     const reading = await this.#source.read(0);
     const failed = reading.tool && reading.cards.length === 0 && !reading.complete;
+    const locked = await this.#source.lockedByOthers(free);
     const used = failed || !reading.tool
       ? new Map<number, string>()
-      : await this.#usedOf(free, reading);
+      : await this.#usedOf(free, reading, locked);
     const problem = failed && !this.#source.isTold ? reading.problem : "";
     this.#patienceMs = Math.min(MOST_MS, Math.max(FRESH_MS, this.#patienceMs * 2));
-    this.#found = { at: performance.now(), looked: new Set(free), used, problem };
+    this.#found = {
+      at: performance.now(),
+      looked: new Set(free),
+      locked: new Set(locked.keys()),
+      used,
+      problem,
+    };
   }
 
-  async #usedOf(free: readonly number[], reading: GpuReading): Promise<Map<number, string>> {
+  async #usedOf(
+    free: readonly number[],
+    reading: GpuReading,
+    locked: ReadonlyMap<number, number | undefined>,
+  ): Promise<Map<number, string>> {
     const looked = free.map((slot) => ({
       slot,
       device: this.#source.deviceOf(slot),
@@ -127,13 +152,18 @@ export class FreeCheck {
       );
       return [{ slot, device, used, its }];
     });
-    const owners = await ownersOf(
-      blocked.flatMap(({ its }) => its.slice(0, 4).map(({ pid }: GpuProcess) => pid)),
-    );
-    return new Map(
-      blocked.map((
+    const owners = await ownersOf([
+      ...blocked.flatMap(({ its }) => its.slice(0, 4).map(({ pid }: GpuProcess) => pid)),
+      ...[...locked.values()].filter((pid) => pid !== undefined),
+    ]);
+    return new Map([
+      ...looked.flatMap(({ slot, device }) =>
+        locked.has(slot) ? [[slot, lockText(slot, device, locked.get(slot), owners)] as const] : []
+      ),
+      // Who uses its memory says more.
+      ...blocked.map((
         { slot, device, used, its },
-      ) => [slot, useText(slot, device, used, its, owners)]),
-    );
+      ) => [slot, useText(slot, device, used, its, owners)] as const),
+    ]);
   }
 }

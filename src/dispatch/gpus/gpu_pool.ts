@@ -6,7 +6,8 @@
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Card } from "../../os/gpus/card.ts";
+import type { Card, Link } from "../../os/gpus/card.ts";
+import type { GpuLocks } from "../../os/gpus/gpu_locks.ts";
 import type { GpuOption, Visible } from "../../os/gpus/gpu_option.ts";
 import type { GpuReading, GpuTools } from "../../os/gpus/gpu_tools.ts";
 import type { GpuSlot } from "../../registry/gpus/gpu_rows.ts";
@@ -15,6 +16,7 @@ import type { Registry } from "../../registry/registry.ts";
 import { processesOf, readProcesses } from "../../os/processes/usage.ts";
 import type { Sharers } from "./foreign_use.ts";
 import { shareVariables } from "./sharing.ts";
+import { CardErrors } from "./card_errors.ts";
 import { FreeCheck, type FreeSlots } from "./free_check.ts";
 import type { FreeRule } from "../../os/gpus/free_memory.ts";
 import { chosen, type Device, gpuVariables, slotsFor, textOf, told } from "./devices.ts";
@@ -33,7 +35,9 @@ const FRESH_MS = 2000;
 export interface GpuPoolOptions {
   option: GpuOption;
   visible: Visible;
-  tools: Pick<GpuTools, "read" | "processes">;
+  tools: Pick<GpuTools, "read" | "processes" | "xids">;
+  /** Against the host's other daemons; undefined: cards are not locked. */
+  locks?: GpuLocks | undefined;
   /** When a card counts as free; undefined: always. */
   free?: FreeRule | undefined;
   log: Logger;
@@ -56,6 +60,11 @@ export class GpuPool {
   #watching = false;
   #failures = 0;
   #told = "";
+  /** Slots whose cards this daemon has locked, with their UUIDs. */
+  readonly #locked = new Map<number, string>();
+  #lockProblem = "";
+  readonly #errors: CardErrors;
+  #noting: Promise<void> = Promise.resolve();
 
   /** @param devices what is known before a tool has answered */
   constructor(
@@ -67,6 +76,7 @@ export class GpuPool {
     this.#check = options.free === undefined
       ? undefined
       : new FreeCheck(options.free, this, options.tools);
+    this.#errors = new CardErrors(options.tools, options.log);
   }
 
   /**
@@ -111,6 +121,8 @@ export class GpuPool {
     clearTimeout(this.#timer);
     this.#closing.abort();
     await this.#inProgress;
+    await this.#noting;
+    this.#options.locks?.[Symbol.dispose]();
   }
 
   /** Slots that are offered, whoever holds them. */
@@ -161,9 +173,80 @@ export class GpuPool {
    */
   reallyFree(free: readonly number[], wanting: string, then: () => void): FreeSlots {
     if (this.#check === undefined || this.#unasked || this.#reading?.tool === false) {
-      return { usable: [...free], used: [], asking: false };
+      const usable = free.filter((slot) => !this.isLockedByOther(slot));
+      return { usable, used: [], asking: false };
     }
     return this.#check.of(free, wanting, then);
+  }
+
+  /**
+   * Locks the slots' cards against the host's other daemons. @returns false if one of them has
+   * given a card to a run since the last look; what was locked then goes with the next `keepLocks`
+   */
+  lock(slots: readonly number[]): boolean {
+    const isMine = slots.every((slot) => this.#lock(slot));
+    if (!isMine) this.#check?.forget();
+    return isMine;
+  }
+
+  #lock(slot: number): boolean {
+    const { locks } = this.#options;
+    const uuid = this.#slots.get(slot)?.uuid ?? "";
+    if (locks === undefined || uuid === "" || this.#locked.has(slot)) return true;
+    if (!locks.lock(uuid)) return false;
+    this.#locked.set(slot, uuid);
+    return true;
+  }
+
+  /** Unlocks the cards that no run has, and locks those of an earlier daemon's runs. */
+  keepLocks(held: readonly number[]): void {
+    for (const [slot, uuid] of this.#locked) {
+      if (held.includes(slot)) continue;
+      this.#options.locks!.unlock(uuid);
+      this.#locked.delete(slot);
+    }
+    for (const slot of held) this.#lock(slot);
+  }
+
+  /** Of these slots those that other daemons of the host have given to runs, with a pid. */
+  async lockedByOthers(slots: readonly number[]): Promise<Map<number, number | undefined>> {
+    const { locks } = this.#options;
+    if (locks === undefined) return new Map();
+    const slotOf = new Map(slots.flatMap((slot) => {
+      const uuid = this.#slots.get(slot)?.uuid ?? "";
+      return uuid === "" ? [] : [[uuid, slot] as const];
+    }));
+    const taken = await locks.lockedByOthers([...slotOf.keys()]);
+    return new Map([...taken].map(([uuid, pid]) => [slotOf.get(uuid)!, pid]));
+  }
+
+  isLockedByOther(slot: number): boolean {
+    return this.#options.locks?.isLockedByOther(this.#slots.get(slot)?.uuid ?? "") === true;
+  }
+
+  /** How close two slots' cards are; 0: not known. */
+  closeness(a: number, b: number): number {
+    return this.linkOf(a, b)?.closeness ?? 0;
+  }
+
+  linkOf(a: number, b: number): Link | undefined {
+    const [from, to] = [this.#slots.get(a), this.#slots.get(b)];
+    if (from === undefined || to === undefined || from.vendor !== to.vendor) return undefined;
+    return this.#reading?.links.find(({ vendor, cards: [one, other] }) =>
+      vendor === from.vendor &&
+      ((one === from.card && other === to.card) || (one === to.card && other === from.card))
+    );
+  }
+
+  /** What is wrong with a slot's card, as text; "": nothing that is known. */
+  healthOf(slot: number): string {
+    const card = this.#reading && this.cardOf(slot, this.#reading);
+    return this.#errors.healthOf(this.#slots.get(slot)?.uuid ?? "", card);
+  }
+
+  /** Errors of a slot's card since this daemon's start. */
+  errorsOf(slot: number): number {
+    return this.#errors.countOf((this.#slots.get(slot) ?? this.#lost.get(slot))?.uuid ?? "");
   }
 
   /** By which a worker sees its slots and no others, and knows its share of them. */
@@ -241,6 +324,7 @@ export class GpuPool {
     this.#reading = reading;
     try {
       this.#apply(reading);
+      this.#noting = this.#noting.then(() => this.#noteErrors(reading));
     } catch (error) {
       // The slots stay as they were until the next answer.
       this.#options.log.warn(
@@ -249,7 +333,50 @@ export class GpuPool {
       );
       this.#failures++;
     }
+    await this.#lookAtLocks();
     return reading;
+  }
+
+  async #lookAtLocks(): Promise<void> {
+    const { locks, log } = this.#options;
+    if (locks === undefined) return;
+    const uuids = [...this.#slots.values()].map(({ uuid }) => uuid).filter((uuid) => uuid !== "");
+    if (uuids.length === 0) return;
+    await locks.look(uuids);
+    if (locks.problem !== this.#lockProblem && locks.problem !== "") {
+      log.warn(
+        { problem: locks.problem },
+        "cannot lock the host's GPUs; another daemon of this host may give out the same card",
+      );
+    }
+    this.#lockProblem = locks.problem;
+  }
+
+  /** Errors of cards are events of the runs that have them. */
+  async #noteErrors(reading: GpuReading): Promise<void> {
+    const { log } = this.#options;
+    const found = await this.#errors.look(reading, this.#closing.signal);
+    const registry = this.#registry;
+    if (registry === undefined || this.#closing.signal.aborted) return;
+    try {
+      for (const { uuid, data } of found) {
+        for (const its of registry.gpus.devices().filter((slot) => slot.uuid === uuid)) {
+          const { slot } = its;
+          const device = this.#slots.get(slot) ?? this.#lost.get(slot);
+          const gpu = device === undefined ? `gpu ${slot}` : textOf(slot, device);
+          const runs = its.runId === null ? its.shares.map(({ runId }) => runId) : [its.runId];
+          log.warn(
+            { slot, gpu, run_id: runs.join(", ") || null, ...data },
+            "a GPU reports an error",
+          );
+          for (const runId of runs.filter((runId) => registry.get(runId) !== undefined)) {
+            registry.appendEvent(runId, "gpu_error", { slot, gpu, ...data });
+          }
+        }
+      }
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "cannot enter the errors of GPUs as events of runs");
+    }
   }
 
   #askAgain(): void {

@@ -25,6 +25,10 @@ export interface GpuState {
   others: string;
   /** The card does not answer any more; a run still has it. */
   lost: boolean;
+  /** What is wrong with it, as text; "": nothing that is known. */
+  health: string;
+  /** How it is connected best, and with which slots: "NV12", "PHB with 1, 2"; "": not known. */
+  link: string;
 }
 
 /** A run that has a part of the card. */
@@ -80,8 +84,23 @@ export class GpuStates {
         })),
         others: looked?.others.get(slot) ?? (inUse ? `${sizeOf(used!)} in use by others` : ""),
         lost: device === undefined,
+        health: this.#pool.healthOf(slot),
+        link: this.#linkOf(slot, slots),
       };
     });
+  }
+
+  #linkOf(slot: number, slots: readonly GpuSlot[]): string {
+    const links = slots.flatMap(({ slot: other }) => {
+      const link = other === slot ? undefined : this.#pool.linkOf(slot, other);
+      return link === undefined ? [] : [{ other, ...link }];
+    });
+    const best = Math.max(...links.map(({ closeness }) => closeness));
+    const near = links.filter(({ closeness }) => closeness === best);
+    if (near.length === 0) return "";
+    return near.length === links.length
+      ? near[0]!.name
+      : `${near[0]!.name} with ${near.map(({ other }) => other).join(", ")}`;
   }
 
   /** Asks the drivers anew, and who uses the cards. @param workerOf pid of a run's worker */

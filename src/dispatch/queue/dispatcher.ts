@@ -40,7 +40,7 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
-  gpus: Pick<GpuPool, "reallyFree" | "deviceOf">;
+  gpus: Pick<GpuPool, "reallyFree" | "deviceOf" | "closeness" | "lock" | "keepLocks">;
   sharing?: SharePolicy | undefined;
   /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
@@ -235,6 +235,11 @@ export class Dispatcher {
     try {
       const recovering = this.#options.recovering();
       const slots = registry.gpus.slots();
+      this.#options.gpus.keepLocks(
+        slots.filter(({ runId, shares }) => runId !== null || shares.length > 0).map((
+          { slot },
+        ) => slot),
+      );
       const shared = new Map(
         slots.flatMap((slot) => slot.shares.length === 0 ? [] : [[slot.slot, partLeft(slot)]]),
       );
@@ -257,6 +262,7 @@ export class Dispatcher {
           return left === undefined ? [] : [{ slot, left, memoryMb: memoryOf(slot) }];
         }),
         memoryOf,
+        closeness: (a, b) => this.#options.gpus.closeness(a, b),
         sharing: this.#options.sharing ?? "pack",
         used: free.used,
         asking: free.asking,
@@ -358,6 +364,16 @@ export class Dispatcher {
   #start(runId: string, slots: readonly number[], shares: readonly NewShare[] = []): void {
     const { registry, supervisor, starter, log, preemptions } = this.#options;
     const row = registry.get(runId);
+    if (
+      row !== undefined && waits(row) &&
+      !this.#options.gpus.lock([...slots, ...shares.map(({ slot }) => slot)])
+    ) {
+      const notBefore = clock() + TROUBLE_WAIT_MS;
+      const waitingFor = "another mosaic daemon of this host, which has just given out its GPU";
+      this.#enter({ ...waitingOf(row, this.#options.users), notBefore, waitingFor });
+      this.wake();
+      return;
+    }
     this.#leave(runId);
     if (row === undefined || !waits(row)) return;
     if (slots.length > 0) registry.gpus.claim(runId, slots);

@@ -15,6 +15,7 @@ import {
   type ShareWish,
   wishText,
 } from "../gpus/sharing.ts";
+import { type Closeness, closest } from "../gpus/closest.ts";
 import { fits, type NewShare } from "../../registry/gpus/gpu_rows.ts";
 import { type Holder, waitText } from "./wait_reasons.ts";
 
@@ -50,6 +51,8 @@ export interface Capacity {
   rooms?: readonly Room[];
   /** Memory of a free slot's card, MiB; null: not known. */
   memoryOf?: (slot: number) => number | null;
+  /** How close two slots' cards are; 0: not known. */
+  closeness?: Closeness;
   sharing?: SharePolicy;
   /** How many each owner has, and the most for one. */
   gpusOf: ReadonlyMap<string, number>;
@@ -284,7 +287,10 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       }
       continue;
     }
-    const slots = holdsEnough ? [] : free.splice(0, Math.min(wanted, available));
+    const slots = holdsEnough
+      ? []
+      : closest(free, Math.min(wanted, available), capacity.closeness ?? (() => 0));
+    for (const slot of slots) free.splice(free.indexOf(slot), 1);
     start.push({ runId: run.runId, slots });
     gpusOf.set(run.owner, own + slots.length);
     runsOf.set(run.owner, runs + 1);

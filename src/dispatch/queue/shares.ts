@@ -1,8 +1,8 @@
 /**
  * Fair shares between the owners of runs: who has used less of the host lately, for its weight,
  * comes first among runs of one priority. Use is in unit-milliseconds: a run uses as many units as
- * it has GPUs, and at least one; what is past counts half after each half-life. Pure: callers pass
- * the time, Unix milliseconds.
+ * it has GPUs, of shared ones its part, and without GPUs one; what is past counts half after each
+ * half-life. Pure: callers pass the time, Unix milliseconds.
  */
 
 export interface Shares {
@@ -109,6 +109,15 @@ export interface Ranked {
   priority: number;
   createdAt: number;
   gpusRequested: number;
+  /** Of each card, 0 to 1; absent: whole cards. */
+  part?: number | undefined;
+}
+
+/** What a run uses. */
+export function unitsOf(
+  { gpusRequested, part = 1 }: Pick<Ranked, "gpusRequested" | "part">,
+): number {
+  return gpusRequested === 0 ? 1 : gpusRequested * part;
 }
 
 /**
@@ -159,7 +168,6 @@ export function ranks(
 
 const keyOf = ({ owner, sweep }: { owner: string; sweep: string }) =>
   JSON.stringify([owner, sweep]);
-const unitsOf = ({ gpusRequested }: Ranked) => Math.max(1, gpusRequested);
 
 /**
  * Runs of one owner in order: next is always one of the sweep that has fewest units running, or

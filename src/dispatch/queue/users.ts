@@ -6,7 +6,8 @@ import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { GpuSlot } from "../../registry/gpus/gpu_rows.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import { type Ranked, ranks, type Shares, Uses } from "./shares.ts";
+import { type ShareWish, wishOf } from "../gpus/sharing.ts";
+import { type Ranked, ranks, type Shares, unitsOf, Uses } from "./shares.ts";
 
 /** Use that is older than this many half-lives is less than a thousandth. */
 const HALF_LIVES = 10;
@@ -24,6 +25,8 @@ export interface UsersOptions {
   maxGpusPerUser?: number | undefined;
   /** Running runs of one owner; undefined: no limit. */
   maxRunsPerUser?: number | undefined;
+  /** MiB of a card, of which a run declares a part; Infinity: not known. */
+  cardMemoryMb?: () => number;
 }
 
 export class Users {
@@ -48,10 +51,10 @@ export class Users {
     const { registry, shares } = this.#options;
     if (shares === undefined) return;
     const since = Date.now() - HALF_LIVES * shares.halfLifeMs;
-    for (const { owner, gpus, ...ran } of registry.attemptsSince(since)) {
+    for (const { owner, ...ran } of registry.attemptsSince(since)) {
       // Only of those that run the sweep matters.
       const sweep = ran.to === null ? sweepOf(registry.get(ran.runId)?.tags ?? []) : "";
-      this.#uses!.add({ ...ran, owner: this.ownerOf({ owner }), sweep, units: Math.max(1, gpus) });
+      this.#uses!.add({ ...ran, owner: this.ownerOf({ owner }), sweep, units: this.#unitsOf(ran) });
     }
   }
 
@@ -70,7 +73,7 @@ export class Users {
     const runs = RUNNING_STATES.includes(state);
     if (!runs) this.#uses.ended(runId, Date.now());
     else if (!this.#uses.isRunning(runId)) {
-      const units = Math.max(1, gpuSlots.length);
+      const units = this.#unitsOf({ ...row, gpusRequested: gpuSlots.length });
       this.#uses.add({
         runId,
         owner: this.ownerOf(row),
@@ -83,11 +86,24 @@ export class Users {
   }
 
   /** Ranks by fair shares; empty without them. */
-  ranks(waiting: readonly Ranked[]): ReadonlyMap<string, number> {
+  ranks(
+    waiting: readonly (Ranked & { share?: ShareWish | undefined })[],
+  ): ReadonlyMap<string, number> {
     const { shares } = this.#options;
-    return shares === undefined
-      ? new Map()
-      : ranks(waiting, this.#uses!.at(Date.now()), shares, this.#uses!.runningBySweep());
+    if (shares === undefined) return new Map();
+    const ranked = waiting.map((run) => ({ ...run, part: this.#partOf(run.share) }));
+    return ranks(ranked, this.#uses!.at(Date.now()), shares, this.#uses!.runningBySweep());
+  }
+
+  #unitsOf(run: Pick<RunRow, "gpusRequested" | "gpuShare" | "gpuMemoryMb">): number {
+    return unitsOf({ ...run, part: this.#partOf(wishOf(run)) });
+  }
+
+  #partOf(wish: ShareWish | undefined): number {
+    if (wish === undefined) return 1;
+    if ("part" in wish) return wish.part;
+    const cardMb = this.#options.cardMemoryMb?.() ?? Infinity;
+    return cardMb === Infinity ? 1 : Math.min(1, wish.memoryMb / cardMb);
   }
 
   /** Runs on this host that each owner has. @param starting those about to start */

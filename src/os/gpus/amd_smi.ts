@@ -2,7 +2,7 @@
  * Reads the JSON of AMD's amd-smi, where there is no rocm-smi. Versions wrap lists and figures
  * differently.
  */
-import { type Answer, type Card, figure, type GpuProcess, word } from "./card.ts";
+import { type Answer, type Card, figure, type GpuProcess, UNSAID, word } from "./card.ts";
 import type { Output } from "./nvidia_smi.ts";
 
 export const CARD_QUERY = ["amd-smi", "metric", "--json"];
@@ -38,6 +38,7 @@ export function parseCards({ code, stdout, stderr }: Output, known: Known): Answ
     if (typeof gpu !== "number") return [];
     const { uuid = "", name = "" } = known.get(gpu) ?? {};
     return [{
+      ...UNSAID,
       ...{ vendor: "amd", index: gpu, uuid, name, instances: null },
       memoryMb: megabytes(at(card, "mem_usage", "total_vram")),
       usedMb: megabytes(at(card, "mem_usage", "used_vram")),
@@ -45,6 +46,7 @@ export function parseCards({ code, stdout, stderr }: Output, known: Known): Answ
       watts: value(at(card, "power", "socket_power")) ??
         value(at(card, "power", "average_socket_power")),
       celsius: value(at(card, "temperature", "edge")) ?? value(at(card, "temperature", "hotspot")),
+      eccErrors: value(at(card, "ecc", "total_uncorrectable_count")),
     }];
   }).sort((a, b) => a.index - b.index).slice(0, 64);
   const failed = code !== 0 || cards.length === 0;

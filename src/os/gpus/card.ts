@@ -3,8 +3,10 @@
  * say.
  */
 
+export type Vendor = "nvidia" | "amd" | "intel" | "apple";
+
 export interface Card {
-  vendor: "nvidia" | "amd";
+  vendor: Vendor;
   /** The tool's number of it. NVIDIA's is in the order of the PCI bus. */
   index: number;
   /**
@@ -20,6 +22,12 @@ export interface Card {
   percent: number | null;
   watts: number | null;
   celsius: number | null;
+  /** Errors of its memory that could not be corrected, since the driver was loaded. */
+  eccErrors: number | null;
+  /** What slows it down beyond its usual limit of power: heat, a power brake; "": nothing. */
+  slowedBy: string | null;
+  /** Its place on the PCI bus, such as "0000:3b:00"; "" if the tool does not say. */
+  bus: string;
   /** Of a card in MIG mode: its parts. Such a card is never given to a run as a whole. */
   instances: readonly Instance[] | null;
 }
@@ -42,6 +50,20 @@ export interface GpuProcess {
   uuid: string;
   usedMb: number | null;
 }
+
+/** How two cards of one vendor are connected. */
+export interface Link {
+  vendor: Vendor;
+  /** Numbers of the cards. */
+  cards: readonly [number, number];
+  /** The tool's word for it, such as "NV12", "PIX", "XGMI". */
+  name: string;
+  /** Higher is closer. */
+  closeness: number;
+}
+
+/** What a tool does not say of a card. */
+export const UNSAID = { eccErrors: null, slowedBy: null, bus: "" } as const;
 
 export interface Answer {
   cards: Card[];

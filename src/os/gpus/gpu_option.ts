@@ -3,6 +3,7 @@
  * daemon itself.
  */
 import { MosaicError } from "../../base/errors.ts";
+import type { Vendor } from "./card.ts";
 
 export type GpuOption =
   | { type: "auto" }
@@ -15,7 +16,8 @@ export type GpuOption =
   | { type: "named"; names: string[] };
 
 const MOST_SLOTS = 64;
-const UUID = /^(GPU-|MIG-)[0-9a-zA-Z][\w\-/]{3,99}$|^0x[0-9a-fA-F]{4,16}$/;
+const UUID =
+  /^(GPU-|MIG-)[0-9a-zA-Z][\w\-/]{3,99}$|^0x[0-9a-fA-F]{4,16}$|^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
  * Reads `--gpus auto|N|i,j,…|UUID,…`. A single number is a count; a list of numbers has a comma, so
@@ -48,10 +50,7 @@ export function parseGpuOption(text: string): GpuOption {
 }
 
 /** What the daemon itself may see, by vendor; undefined: everything. */
-export interface Visible {
-  nvidia: string[] | undefined;
-  amd: string[] | undefined;
-}
+export type Visible = { [vendor in Vendor]?: string[] | undefined };
 
 /** Names end at the first that is no device, as in CUDA. "" and "NoDevFiles" are none. */
 function listed(value: string | undefined): string[] | undefined {
@@ -69,5 +68,9 @@ export function visibleOf(env: Readonly<Record<string, string>>): Visible {
   const amd = outer === undefined || inner === undefined
     ? outer ?? inner
     : inner.flatMap((name) => /^\d+$/.test(name) ? outer[Number(name)] ?? [] : [name]);
-  return { nvidia, amd };
+  // "0.1" is a tile of card 0: the card is offered as a whole.
+  const intel = env.ZE_AFFINITY_MASK === undefined || env.ZE_AFFINITY_MASK === ""
+    ? undefined
+    : listed(env.ZE_AFFINITY_MASK.replace(/\.\d+/g, ""));
+  return { nvidia, amd, intel };
 }

@@ -6,15 +6,18 @@ import { messageOf } from "../../base/errors.ts";
 import { hostEnvironment } from "../processes/environment.ts";
 import { runProgram } from "../processes/external_program.ts";
 import type { Known } from "./amd_smi.ts";
-import type { Answer, GpuProcess } from "./card.ts";
+import type { Answer, Card, GpuProcess, Link } from "./card.ts";
+import { KERNEL_LOGS, parseXids, type Xid } from "./kernel_log.ts";
 import {
   cardQuery,
-  isOldDriver,
   LIST,
   type Output,
   parseCards,
   parseProcesses,
+  parseTopology,
   PROCESS_QUERY,
+  TOPOLOGY,
+  unknownField,
   withInstances,
 } from "./nvidia_smi.ts";
 
@@ -27,21 +30,36 @@ const ABSENT_MS = 300_000;
 export type RunTool = (argv: readonly string[], signal: AbortSignal | undefined) => Promise<Output>;
 
 const runTool: RunTool = (argv, signal) =>
-  runProgram(argv, { env: hostEnvironment(), limitMs: LIMIT_MS, signal });
+  runProgram(argv, {
+    env: hostEnvironment(),
+    limitMs: LIMIT_MS,
+    signal,
+    // A script's own programs end with it.
+    group: argv[0] === "/bin/sh",
+  });
 
 export interface GpuReading extends Answer {
   /** Some tool is installed. */
   tool: boolean;
+  /** How cards are connected, as far as the tools say. */
+  links: readonly Link[];
   /** Of `performance.now()`. */
   at: number;
 }
 
 export class GpuTools {
   readonly #run: RunTool;
+  /** Of KERNEL_LOGS: the one that may be read; past the last: none. */
+  #kernelLog = 0;
   readonly #absentSince = new Map<string, number>();
-  #old = false;
+  /** Fields that the NVIDIA driver does not know. */
+  readonly #unknown = new Set<string>();
   /** Of amd-smi. */
   #amdCards: Known = new Map();
+  /** Of Intel's cards, by UUID. */
+  readonly #intelMemory = new Map<string, number | null>();
+  /** By tool, and of which cards they are. */
+  readonly #links = new Map<string, { of: string; links: Link[] }>();
 
   constructor(run: RunTool = runTool) {
     this.#run = run;
@@ -49,14 +67,18 @@ export class GpuTools {
 
   /** Never throws: a tool that fails or hangs is a problem of the reading. */
   async read(signal?: AbortSignal): Promise<GpuReading> {
-    const answers = (await Promise.all([this.#nvidia(signal), this.#amd(signal)])).filter((a) =>
-      a !== undefined
-    );
+    const answers = (await Promise.all([
+      this.#nvidia(signal),
+      this.#amd(signal),
+      this.#intel(signal),
+      this.#apple(signal),
+    ])).filter((answer) => answer !== undefined);
     return {
       cards: answers.flatMap(({ cards }) => cards),
       complete: answers.every(({ complete }) => complete),
       problem: answers.map(({ problem }) => problem).filter((problem) => problem !== "").join("; "),
       tool: answers.length > 0,
+      links: [...this.#links.values()].flatMap(({ links }) => links),
       at: performance.now(),
     };
   }
@@ -72,17 +94,35 @@ export class GpuTools {
     }
   }
 
+  /** NVIDIA's errors in the kernel's log. @returns why it cannot be read, as a text */
+  async xids(signal?: AbortSignal): Promise<Xid[] | string> {
+    let refused = "";
+    for (; this.#kernelLog < KERNEL_LOGS.length; this.#kernelLog++) {
+      try {
+        const { code, stdout } = await this.#run(KERNEL_LOGS[this.#kernelLog]!, signal);
+        if (code === 0) return parseXids(stdout);
+        refused = stdout.trim().slice(0, 200) || `exited with ${code}`;
+      } catch (error) {
+        refused = messageOf(error);
+      }
+    }
+    return refused;
+  }
+
   async #nvidia(signal: AbortSignal | undefined): Promise<Answer | undefined> {
     try {
-      let query = cardQuery(this.#old);
+      let query = cardQuery(this.#unknown);
       let output = await this.#output(query.argv, signal);
-      if (output !== undefined && !this.#old && isOldDriver(output.stdout + output.stderr)) {
-        this.#old = true;
-        query = cardQuery(true);
+      for (;;) {
+        const field = output === undefined ? undefined : unknownField(output);
+        if (field === undefined || this.#unknown.has(field)) break;
+        this.#unknown.add(field);
+        query = cardQuery(this.#unknown);
         output = await this.#output(query.argv, signal);
       }
       if (output === undefined) return undefined;
       const { divided, ...answer } = parseCards(output, query.fields);
+      await this.#connect(TOPOLOGY, answer.cards, parseTopology, signal);
       if (!divided) return answer;
       const list = await this.#output(LIST, signal);
       return { ...answer, cards: withInstances(answer.cards, list?.stdout ?? "") };
@@ -95,9 +135,13 @@ export class GpuTools {
   async #amd(signal: AbortSignal | undefined): Promise<Answer | undefined> {
     try {
       if (!this.#isAbsent("rocm-smi")) {
-        const { CARD_QUERY, parseCards } = await import("./rocm_smi.ts");
+        const { CARD_QUERY, parseCards, parseTopology, TOPOLOGY } = await import("./rocm_smi.ts");
         const output = await this.#output(CARD_QUERY, signal);
-        if (output !== undefined) return parseCards(output);
+        if (output !== undefined) {
+          const answer = parseCards(output);
+          await this.#connect(TOPOLOGY, answer.cards, parseTopology, signal);
+          return answer;
+        }
       }
       if (this.#isAbsent("amd-smi")) return undefined;
       const { CARD_QUERY, LIST, NAMES, parseCards, parseKnown } = await import("./amd_smi.ts");
@@ -127,6 +171,58 @@ export class GpuTools {
       (await this.#output(PROCESS_QUERY, signal))?.stdout ?? "",
       this.#amdCards,
     );
+  }
+
+  async #intel(signal: AbortSignal | undefined): Promise<Answer | undefined> {
+    if (this.#isAbsent("xpu-smi")) return undefined;
+    try {
+      const { detailOf, DISCOVERY, FIGURES, parseCards, parseMemory } = await import(
+        "./xpu_smi.ts"
+      );
+      const output = await this.#output(DISCOVERY, signal);
+      if (output === undefined) return undefined;
+      const figures = (await this.#output(FIGURES, signal))?.stdout ?? "";
+      const { cards } = parseCards(output, figures, this.#intelMemory);
+      for (const { index, uuid } of cards) {
+        if (this.#intelMemory.has(uuid)) continue;
+        const detail = await this.#output(detailOf(index), signal);
+        this.#intelMemory.set(uuid, parseMemory(detail?.stdout ?? ""));
+      }
+      return parseCards(output, figures, this.#intelMemory);
+    } catch (error) {
+      return { cards: [], complete: false, problem: messageOf(error) };
+    }
+  }
+
+  async #apple(signal: AbortSignal | undefined): Promise<Answer | undefined> {
+    if (this.#isAbsent("system_profiler")) return undefined;
+    try {
+      const { CARD_QUERY, parseCards } = await import("./system_profiler.ts");
+      const output = await this.#output(CARD_QUERY, signal);
+      return output && parseCards(output);
+    } catch (error) {
+      return { cards: [], complete: false, problem: messageOf(error) };
+    }
+  }
+
+  /** How these cards are connected: asked for when they are others than before. */
+  async #connect(
+    argv: readonly string[],
+    cards: readonly Card[],
+    parse: (output: string) => Link[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const of = cards.map(({ index, uuid }) => `${index} ${uuid}`).join();
+    const name = argv[0]!;
+    if (this.#links.get(name)?.of === of) return;
+    this.#links.set(name, { of, links: [] });
+    if (cards.length < 2) return;
+    try {
+      const output = await this.#output(argv, signal);
+      this.#links.set(name, { of, links: parse(output?.stdout ?? "") });
+    } catch {
+      // Cards are then given out by their numbers.
+    }
   }
 
   /** Undefined: not installed. */

@@ -1,5 +1,13 @@
 /** Reads the JSON of AMD's rocm-smi. The names of its keys differ between versions. */
-import { type Answer, type Card, figure, type GpuProcess, word } from "./card.ts";
+import {
+  type Answer,
+  type Card,
+  figure,
+  type GpuProcess,
+  type Link,
+  UNSAID,
+  word,
+} from "./card.ts";
 import type { Output } from "./nvidia_smi.ts";
 
 export const CARD_QUERY = [
@@ -14,6 +22,8 @@ export const CARD_QUERY = [
   ],
   ...["--showtemp", "--json"],
 ];
+/** How the cards are connected. */
+export const TOPOLOGY = ["rocm-smi", "--showtopo"];
 export const PROCESS_QUERY = ["rocm-smi", "--showpids", "--json"];
 
 const MB = 1 << 20;
@@ -51,6 +61,7 @@ export function parseCards({ code, stdout, stderr }: Output): Answer {
       return bytes === null ? null : bytes / MB;
     };
     cards.push({
+      ...UNSAID,
       vendor: "amd",
       index: Number(index),
       uuid: word(of(/^Unique ID$/i)),
@@ -100,4 +111,32 @@ function objectIn(text: string): Record<string, unknown> | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Of `rocm-smi --showtopo`: tables of weights (the lower, the closer) and of link types. Its hops
+ * are 1 for all cards that XGMI connects.
+ */
+export function parseTopology(output: string): Link[] {
+  const tables = new Map<string, string>();
+  let [title, columns] = ["", [] as string[]];
+  for (const line of output.slice(0, 1 << 20).split("\n")) {
+    const [, heading] = /^=+ ([A-Z][\w ]{1,60}) =+\s*$/.exec(line) ?? [];
+    if (heading !== undefined) title = heading;
+    const [first = "", ...rest] = line.trim().split(/\s+/);
+    if (/^\s+GPU\d/.test(line)) columns = [first, ...rest];
+    else if (/^GPU\d{1,4}$/.test(first)) {
+      rest.slice(0, columns.length).forEach((value, at) =>
+        tables.set(`${title} ${first} ${columns[at]}`, value)
+      );
+    }
+  }
+  const LINK = /^Link Type between two GPUs GPU(\d+) GPU(\d+)$/;
+  return [...tables].flatMap(([key, name]): Link[] => {
+    const [, from, to] = LINK.exec(key) ?? [];
+    if (from === undefined || Number(from) >= Number(to)) return [];
+    const weight = figure(tables.get(`Weight between two GPUs GPU${from} GPU${to}`)) ?? 1000;
+    const closeness = (name === "XGMI" ? 10 : 1) + 1 / (1 + Math.max(0, weight));
+    return [{ vendor: "amd", cards: [Number(from), Number(to)], name: word(name), closeness }];
+  });
 }

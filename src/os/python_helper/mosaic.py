@@ -662,7 +662,9 @@ class Run:
     def _curve(self, name):
         request = {"run": self.id, "name": name, "buckets": 200}
         buckets = self._daemon.call("mosaic.v1.Mosaic/GetSeries", request).get("buckets", [])
-        points = [(float(b.get("firstX", 0)), b["mean"]) for b in buckets if isinstance(b.get("mean", 0), (int, float))]
+        # The API leaves out what is 0, and says in words what is not finite.
+        means = [(float(b.get("firstX", 0)), b.get("mean", 0)) for b in buckets]
+        points = [(x, mean) for x, mean in means if isinstance(mean, (int, float))]
         if len(points) < 2:
             return ""
         low, high = min(y for _, y in points), max(y for _, y in points)

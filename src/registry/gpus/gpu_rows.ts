@@ -203,15 +203,16 @@ export class GpuRows {
     const now = this.#now();
     return this.#sql.all(
       `SELECT run_id, max(run_name) AS name, max(submitter) AS submitter, sum(gpu_ms) AS gpu, sum(measured_ms) AS measured,
-         sum(idle_ms) AS idle FROM (
+         sum(idle_ms) AS idle, (SELECT tags FROM runs WHERE runs.run_id = uses.run_id) AS tags FROM (
            SELECT * FROM gpu_use WHERE day >= ?
            UNION ALL SELECT 0, run_id, name, owner, ms, 0, 0 FROM (${UNCOUNTED}) JOIN runs USING (run_id)
-         ) GROUP BY run_id ORDER BY gpu DESC, run_id`,
+         ) AS uses GROUP BY run_id ORDER BY gpu DESC, run_id`,
       ...[Math.floor(since / DAY_MS), now, now],
     ).map((row) => ({
       runId: row.run_id as string,
       name: row.name as string,
       submitter: row.submitter as string,
+      tags: row.tags === null ? [] : JSON.parse(row.tags as string),
       gpuMs: Math.round(row.gpu as number),
       measuredMs: row.measured as number,
       idleMs: row.idle as number,

@@ -12,6 +12,8 @@ export interface GpuUse extends GpuTime {
   name: string;
   /** Who submitted the run: a token's name, or uid:N; "": not known. */
   submitter: string;
+  /** None of a run that was deleted for good. */
+  tags: readonly string[];
   /** From its claim to its release. */
   gpuMs: number;
 }

@@ -2,6 +2,7 @@
  * `mosaic.v1.Mosaic`: calls that the original's contract lacks. Runs are named by id, unique
  * prefix, name or "@last".
  */
+import { sweepOf } from "../../dispatch/queue/users.ts";
 import type { Bounds } from "../../base/load_limits.ts";
 import type { Core } from "../../dispatch/core/core.ts";
 import { parameterNames } from "../../dispatch/core/run_parameters.ts";
@@ -223,6 +224,7 @@ export function mosaicHandlers(
           runId: use.runId,
           runName: use.name,
           submitter: use.submitter,
+          sweep: sweepOf(use.tags).slice("sweep:".length),
           gpuSeconds: use.gpuMs / 1000,
         },
         ...{ measuredSeconds: use.measuredMs / 1000, idleSeconds: use.idleMs / 1000 },

@@ -46,6 +46,8 @@ export const GPU_FIELDS = [
   { json: "shares", kind: "object", list: true, fields: GPU_SHARE_FIELDS },
   { json: "others", kind: "text" },
   { json: "lost", kind: "flag" },
+  { json: "health", kind: "text" },
+  { json: "link", kind: "text" },
 ] as const satisfies readonly RunField[];
 
 export const HOST_FIELDS = [

@@ -31,6 +31,7 @@ Deno.test("free: a card whose run has just ended is looked at anew; until then n
         complete: true,
         problem: "",
         tool: true,
+        links: [],
         at: performance.now(),
       });
     },
@@ -38,6 +39,8 @@ Deno.test("free: a card whose run has just ended is looked at anew; until then n
     deviceOf,
     sharersOf: () => Promise.resolve(new Map()),
     isTold: false,
+    lockedByOthers: () => Promise.resolve(new Map()),
+    isLockedByOther: () => false,
   }, { processes: () => Promise.resolve([]) });
   const look = async (free: number[]) => {
     const first = check.of(free, "a run", () => answered.resolve());

@@ -1,6 +1,8 @@
 /** The recorded machines of tests/fixtures/gpus: what is offered of each, and what is said. */
 import assert from "node:assert/strict";
-import { chosen, slotsFor } from "../../../src/dispatch/gpus/devices.ts";
+import { type Closeness, closest } from "../../../src/dispatch/gpus/closest.ts";
+import { chosen, gpuVariables, slotsFor } from "../../../src/dispatch/gpus/devices.ts";
+import { UNSAID } from "../../../src/os/gpus/card.ts";
 import { type GpuOption, parseGpuOption, visibleOf } from "../../../src/os/gpus/gpu_option.ts";
 import { FakeGpuTools, machines } from "../../harness/fake_gpu_tools.ts";
 
@@ -10,6 +12,9 @@ const TOOLS: Record<string, string> = {
   r9700: "rocm-smi",
   mi355: "amd-smi",
   "mi300-bare": "amd-smi",
+  "mi100-pcie": "rocm-smi",
+  "arc-b60": "xpu-smi",
+  "apple-m3": "system_profiler",
 };
 const toolsOf = (machine: string) => [TOOLS[machine] ?? "nvidia-smi"];
 
@@ -24,7 +29,7 @@ function readingOf(machine: string): ReturnType<typeof read> {
 
 async function read(machine: string) {
   using fake = new FakeGpuTools(machine, toolsOf(machine));
-  const tools = fake.tools(machine === "hang" ? 300 : undefined);
+  const tools = fake.tools(machine === "hang" ? 2000 : undefined);
   return { ...await tools.read(), processes: await tools.processes() };
 }
 
@@ -64,11 +69,16 @@ const EXPECTED: Record<string, [slots: string, said: RegExp]> = {
   "no-permission": ["", /^Failed to initialize NVML: Insufficient Permissions$/],
   "none": ["", /^$/],
   "old-driver": ["0", /^$/],
-  "hang": ["", /^nvidia-smi has not answered in 0.3 s$/],
+  "hang": ["", /^nvidia-smi has not answered in 2 s$/],
   "mi250": ["0 1", /^$/],
   "r9700": ["0 1", /^$/],
   "mi355": ["0 1", /^$/],
   "mi300-bare": ["0", /^$/],
+  "mi100-pcie": ["0 1 2 3", /^$/],
+  "dgx-a100": ["0 1 2 3 4 5 6 7", /^$/],
+  "mixed-pcie": ["0 1 2 3 4", /^$/],
+  "arc-b60": ["0 1", /^$/],
+  "apple-m3": ["0", /^$/],
 };
 
 Deno.test("recorded machines: what is offered of each, and what is said", async () => {
@@ -90,7 +100,13 @@ Deno.test("recorded machines: figures; a field that has none hides no other", as
   assert.deepEqual(await figures("gb10-unified"), [[null, null, 37, 18.21, 48]]);
   assert.deepEqual(await figures("unknown-error"), [[11264, null, null, null, 0]]);
   assert.deepEqual(await figures("a100-mig-450"), [[40537, null, null, 42.51, 30]]);
-  assert.deepEqual(await figures("old-driver"), [[11441, 0, 0, 29.47, null]]);
+  assert.deepEqual(await figures("old-driver"), [[11441, 0, 0, 29.47, 35]]);
+  const [third] = (await readingOf("h200-busy")).cards.slice(2);
+  assert.deepEqual([third!.slowedBy, third!.eccErrors, third!.bus], ["heat", 0, "0000:3a:00"]);
+  const [old] = (await readingOf("old-driver")).cards;
+  assert.deepEqual([old!.slowedBy, old!.eccErrors], ["", 0]);
+  const [unsaid] = (await readingOf("unknown-error")).cards;
+  assert.deepEqual([unsaid!.slowedBy, unsaid!.eccErrors], [null, null]);
   const [first, second] = (await readingOf("mi250")).cards;
   assert.deepEqual(first, {
     ...{
@@ -99,6 +115,7 @@ Deno.test("recorded machines: figures; a field that has none hides no other", as
       uuid: "0x719d230578348e8c",
       name: "AMD INSTINCT MI250 (MCM) OAM AC MBA",
     },
+    ...UNSAID,
     ...{
       memoryMb: 65520,
       usedMb: 10960896 / (1 << 20),
@@ -133,6 +150,7 @@ Deno.test("recorded machines: amd-smi, whose versions wrap lists and figures dif
       name: "AMD Instinct MI355X",
     },
     ...{ memoryMb: 294896, usedMb: 283, percent: 0, watts: 239, celsius: 36, instances: null },
+    ...UNSAID,
   });
   assert.deepEqual([cards[1]!.percent, cards[1]!.celsius], [73, 45]);
   const uuid = "68ff75a3-0000-1000-8089-743843afe909";
@@ -156,7 +174,67 @@ Deno.test("recorded machines: amd-smi, whose versions wrap lists and figures dif
       celsius: 40,
     },
     instances: null,
+    ...UNSAID,
   });
+});
+
+Deno.test("recorded machines: Intel's and Apple's, as far as their tools say", async () => {
+  const { cards } = await readingOf("arc-b60");
+  assert.deepEqual(cards[0], {
+    ...UNSAID,
+    ...{ vendor: "intel", index: 0, uuid: "00000000-0000-0017-0000-0000e2118086" },
+    ...{ name: "Intel(R) Arc(TM) Pro B60 Graphics", instances: null, bus: "0000:17:00" },
+    ...{ memoryMb: 24480, usedMb: 211.29, percent: null, watts: 43.72, celsius: 52 },
+  });
+  assert.deepEqual([cards[1]!.percent, cards[1]!.usedMb, cards[1]!.celsius], [98, 20480.11, null]);
+  const intel = new Map(chosen(cards, { type: "auto" }, {}).devices.entries());
+  assert.deepEqual(gpuVariables([1], (slot) => intel.get(slot), false), {
+    ZE_AFFINITY_MASK: "1",
+    ZE_FLAT_DEVICE_HIERARCHY: "COMPOSITE",
+  });
+  const masked = chosen(cards, { type: "auto" }, visibleOf({ ZE_AFFINITY_MASK: "1.0" }));
+  assert.deepEqual(masked.devices.map(({ card }) => card), [1]);
+  const [apple] = (await readingOf("apple-m3")).cards;
+  assert.deepEqual([apple!.vendor, apple!.name, apple!.memoryMb], ["apple", "Apple M3 Pro", null]);
+});
+
+Deno.test("recorded machines: how cards are connected, and which of them one run gets", async () => {
+  const closenessOf = async (machine: string): Promise<Closeness> => {
+    const { links } = await readingOf(machine);
+    return (a, b) =>
+      links.find(({ cards }) => cards.includes(a) && cards.includes(b))?.closeness ?? 0;
+  };
+  const { links } = await readingOf("mixed-pcie");
+  assert.deepEqual(
+    links.filter(({ name }) => name === "PHB").map(({ cards }) => cards),
+    [[1, 2], [3, 4]],
+  );
+  const mixed = await closenessOf("mixed-pcie");
+  for (
+    const [free, count, gets] of [
+      // Card 0 is beyond the other socket.
+      [[0, 1, 2, 3, 4], 2, [1, 2]],
+      [[0, 1, 3, 4], 2, [3, 4]],
+      [[0, 1, 2, 3, 4], 4, [1, 2, 3, 4]],
+      // Alone it leaves the pairs whole.
+      [[0, 1, 2, 3, 4], 1, [0]],
+      [[1, 3, 4], 1, [1]],
+      [[0, 1], 2, [0, 1]],
+      [[0, 1], 0, []],
+    ] as const
+  ) {
+    assert.deepEqual(closest(free, count, mixed), gets, `${count} of ${free}`);
+  }
+  const dgx = await readingOf("dgx-a100");
+  assert.equal(dgx.links.length, 28);
+  assert.ok(dgx.links.every(({ name }) => name === "NV12"));
+  assert.deepEqual(closest([2, 5, 7], 2, await closenessOf("dgx-a100")), [2, 5]);
+  assert.deepEqual(
+    [(await readingOf("mi250")).links, (await readingOf("mi100-pcie")).links].map((links) =>
+      links.map(({ name }) => name).join()
+    ),
+    ["XGMI", "PCIE,PCIE,PCIE,PCIE,PCIE,PCIE"],
+  );
 });
 
 Deno.test("--gpus on recorded machines: numbers, UUIDs, MIG devices, and the daemon's own CUDA_VISIBLE_DEVICES", async () => {
@@ -231,7 +309,7 @@ Deno.test("the table in docs/how-to/gpus.md is what recorded machines give (UPDA
     const given = visible === undefined
       ? `\`${gpus}\``
       : `\`${gpus}\`, \`CUDA_VISIBLE_DEVICES=${visible}\``;
-    const short = said.length > 64 ? `${said.slice(0, 63)}…` : said.replace("0.3 s", "20 s");
+    const short = said.length > 64 ? `${said.slice(0, 63)}…` : said.replace("in 2 s", "in 20 s");
     rows.push(`| ${machine} | ${given} | ${slots || "none"} | ${short.replaceAll("|", "\\|")} |`);
   }
   const text = Deno.readTextFileSync(DOCS);

@@ -85,7 +85,13 @@ export function gpuTable(
       text: (gpu) => `${holders(gpu)}${gpu.lost ? " (card lost)" : ""}`,
       style: (gpu) => gpu.lost ? "red" : holders(gpu) === "free" ? "dim" : undefined,
     },
+    { name: "link", text: ({ link }) => link },
     { name: "others", text: ({ others }) => others, style: () => "yellow" },
+    { name: "health", text: ({ health }) => health, style: () => "red" },
   ];
-  return table(columns, gpus, options);
+  // What no card has takes no room.
+  const shown = columns.filter(({ name, text }) =>
+    (name !== "link" && name !== "health") || gpus.some((gpu) => text(gpu) !== "")
+  );
+  return table(shown, gpus, options);
 }

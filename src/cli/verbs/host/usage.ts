@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { csv } from "../../../base/text/csv_text.ts";
 import { bytes, shortIds } from "../../../base/text/format.ts";
 import type { GpuUse } from "../../../gen/mosaic/v1/mosaic_pb.ts";
-import type { RunGpuUse, UserGpuUse } from "../../../registry/contract.ts";
+import type { RunGpuUse, SweepGpuUse, UserGpuUse } from "../../../registry/contract.ts";
 import { diskUsage } from "../../link/disk.ts";
 import { Link } from "../../link/daemon_link.ts";
 import type { Context } from "../../link/context.ts";
@@ -13,6 +13,7 @@ import { ageValue, connectionFlags, connectionOptions, outputOption } from "../.
 import { manual, oneOf } from "../../verb/verb_parser.ts";
 
 type User = z.infer<typeof UserGpuUse>;
+type Sweep = z.infer<typeof SweepGpuUse>;
 type Run = z.infer<typeof RunGpuUse>;
 type Time = Pick<User, "gpu_hours" | "measured_hours" | "idle_hours" | "idle_share">;
 
@@ -22,10 +23,15 @@ export function define(command: Command, context: Context): void {
   command
     .description(
       "Shows GPU hours, from the claim of each card to its release, by who submitted the runs, and the share in which the " +
-        "cards did nothing (a utilisation below 5 %, where the driver tells it). Deleted runs count, for 400 days. By user also " +
-        "the disk space of the runs that are there now, those in the trash included.",
+        "cards did nothing (a utilisation below 5 %, where the driver tells it). Deleted runs count, for 400 days; of one " +
+        "that was deleted for good, the sweep is not known. By user also the disk space of the runs that are there now, " +
+        "those in the trash included.",
     )
-    .addOption(oneOf(new Option("--by <what>", "user or run"), ["user", "run"]).default("user"))
+    .addOption(
+      oneOf(new Option("--by <what>", "user, sweep or run"), ["user", "sweep", "run"]).default(
+        "user",
+      ),
+    )
     .option("--since <duration>", "of the days since this long ago (UTC), such as 30d", ageValue);
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
     .addHelpText(
@@ -33,6 +39,7 @@ export function define(command: Command, context: Context): void {
       manual({
         examples: [
           ["mosaic usage --since 7d", "GPU hours of the last week"],
+          ["mosaic usage --by sweep", "of each sweep, and of the runs without one"],
           ["mosaic usage --by run -o csv", "of each run, for a spreadsheet"],
         ],
       }),
@@ -52,6 +59,17 @@ export function define(command: Command, context: Context): void {
             : output === "csv"
             ? csv(["run", "name", "user", ...TIME], uses.map((use) => Object.values(use)))
             : shown(uses, runColumns(uses), context),
+        );
+        return;
+      }
+      if (flags["by"] === "sweep") {
+        const uses = sweepsOf(runs);
+        context.out.write(
+          output === "json"
+            ? `${JSON.stringify(uses, null, 2)}\n`
+            : output === "csv"
+            ? csv(["sweep", "runs", ...TIME], uses.map((use) => Object.values(use)))
+            : shown(uses, SWEEP_COLUMNS, context),
         );
         return;
       }
@@ -83,24 +101,36 @@ function runUse(use: GpuUse): Run {
   return { run_id: use.runId, name: use.runName, user: use.submitter, ...timeOf(use) };
 }
 
+/** Most hours first. */
+function sweepsOf(runs: readonly GpuUse[]): Sweep[] {
+  return [...Map.groupBy(runs, ({ sweep }) => sweep)].map(([sweep, its]) => ({
+    sweep,
+    runs: its.length,
+    ...timeOf(sumOf(its)),
+  })).sort((a, b) => b.gpu_hours - a.gpu_hours);
+}
+
+function sumOf(runs: readonly Seconds[]): Seconds {
+  const sum = (field: keyof Seconds) => runs.reduce((total, use) => total + use[field], 0);
+  return {
+    gpuSeconds: sum("gpuSeconds"),
+    measuredSeconds: sum("measuredSeconds"),
+    idleSeconds: sum("idleSeconds"),
+  };
+}
+
 /** Most hours first, then most bytes. @param disk bytes of each user's runs */
 export function usersOf(
   runs: readonly GpuUse[],
   disk: Readonly<Record<string, bigint>> = {},
   limit?: bigint,
 ): User[] {
-  const sum = (of: readonly GpuUse[], field: keyof Seconds) =>
-    of.reduce((total, use) => total + use[field], 0);
   const byUser = Map.groupBy(runs, ({ submitter }) => submitter);
   for (const user of Object.keys(disk)) if (!byUser.has(user)) byUser.set(user, []);
   return [...byUser].map(([user, its]) => ({
     user,
     runs: its.length,
-    ...timeOf({
-      gpuSeconds: sum(its, "gpuSeconds"),
-      measuredSeconds: sum(its, "measuredSeconds"),
-      idleSeconds: sum(its, "idleSeconds"),
-    }),
+    ...timeOf(sumOf(its)),
     disk_bytes: Number(disk[user] ?? 0n),
     disk_limit_bytes: limit === undefined ? null : Number(limit),
   })).sort((a, b) => b.gpu_hours - a.gpu_hours || b.disk_bytes - a.disk_bytes);
@@ -130,6 +160,12 @@ const USER_COLUMNS: Column<User>[] = [
     style: ({ disk_bytes, disk_limit_bytes: most }) =>
       disk_bytes > (most ?? Infinity) ? "yellow" : undefined,
   },
+];
+
+const SWEEP_COLUMNS: Column<Sweep>[] = [
+  { name: "sweep", text: ({ sweep }) => sweep || "(none)" },
+  { name: "runs", align: "right", text: ({ runs }) => String(runs) },
+  ...TIME_COLUMNS,
 ];
 
 function runColumns(uses: readonly Run[]): Column<Run>[] {

@@ -32,5 +32,5 @@ export function moment(at: number | null): string {
 
 /** `read_only` → "read only". */
 export function words(name: string): string {
-  return name.replaceAll("_", " ");
+  return name.replaceAll("_", " ").replace(/\bgpu\b/g, "GPU");
 }

@@ -45,7 +45,7 @@ type Gpu = HostJson["gpus"][number];
 
 /** "GPU 1 (H200): train-a, 105 of 140 GiB, 97 %, 598 W, 58 °C; others: pid 4123 of ada, python". */
 export function gpuTitle(
-  { slot, name, run_id, shares, others, lost, ...figures }: Gpu,
+  { slot, name, run_id, shares, others, lost, health, link, ...figures }: Gpu,
   nameOf: (id: string) => string,
 ): string {
   const { used_mb, memory_mb, percent, watts, celsius } = figures;
@@ -56,6 +56,8 @@ export function gpuTitle(
     ...[[percent, "%"], [watts, "W"], [celsius, "°C"]].map(([n, unit]) =>
       typeof n === "number" ? `${Math.round(n)} ${unit}` : ""
     ),
+    link,
+    health,
   ].filter((text) => text !== "");
   const sharers = shares.map((share) => `${nameOf(share.run_id)} (${gpuShareText(share)})`);
   const what = `GPU ${slot}${name ? ` (${name})` : ""}: ${
@@ -70,7 +72,7 @@ function Slot({ gpu, nameOf }: { gpu: Gpu; nameOf(id: string): string }) {
   const part = gpu.used_mb === null || !gpu.memory_mb
     ? 0
     : Math.min(1, gpu.used_mb / gpu.memory_mb);
-  const kind = gpu.lost ? " lost" : gpu.others === "" ? "" : " others";
+  const kind = gpu.lost || gpu.health !== "" ? " lost" : gpu.others === "" ? "" : " others";
   const inside = (
     <>
       {part > 0 && (
