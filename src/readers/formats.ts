@@ -10,8 +10,9 @@ import { CsvReader } from "./tables/csv_file.ts";
 import { JsonLinesReader } from "./tables/json_lines.ts";
 import { ParametersReader } from "./tables/parameters_file.ts";
 import { ScalarRowsReader } from "./tables/scalar_rows.ts";
-import { TrainerStateReader } from "./tables/trainer_state.ts";
 import { EventFileReader } from "./tensorboard/event_file.ts";
+import { TrainerStateReader } from "./transformers/trainer_state.ts";
+import { TrainingArgumentsReader } from "./transformers/training_arguments.ts";
 import { TextFileReader } from "./text/text_file.ts";
 import { WandbReader } from "./wandb/wandb_file.ts";
 
@@ -40,16 +41,18 @@ export interface FileKind {
   byContent?: true;
   /** It makes no run on import; it adds to the run of the files beside it. */
   accompanies?: true;
-  /**
-   * Each such file repeats those before it, and what the program prints: it is read on import (the
-   * last one), and while a run runs only if somebody names it.
-   */
-  repeats?: true;
 }
 
 /** Hydra's directory beside a job's output: the only hidden one that is searched. */
 export const HYDRA = ".hydra";
 const MONITOR = "monitor.csv";
+/** Transformers' checkpoints repeat what is in their parent. */
+const IN_CHECKPOINT = /\/checkpoint-\d+$/;
+
+/** The directory of the Trainer whose file it is. */
+export function trainerDirectoryOf(directory: string): string {
+  return directory.replace(IN_CHECKPOINT, "");
+}
 /**
  * events.out.tfevents.TIME.HOST.PID.COUNT, as torch and TensorFlow name them; tensorboardX names no
  * process.
@@ -125,13 +128,30 @@ export const FILE_KINDS: readonly FileKind[] = [
     byContent: true,
   },
   {
-    title: "args.json, params.json",
-    name: /^(?:args|params)\.json$/,
+    title: "args.json, training_args.json, params.json",
+    name: /^(?:args|training_args|params)\.json$/,
     format: "parameters",
     tracker: true,
     label: "name",
     // Tune repeats params.json as the `config` of each line.
     copyOf: () => ["result.json"],
+    accompanies: true,
+  },
+  {
+    title: "trainer_state.json",
+    name: /^trainer_state\.json$/,
+    format: "trainer_state",
+    tracker: true,
+    label: "name",
+    writer: (directory) => `${trainerDirectoryOf(directory)} trainer_state.json`,
+  },
+  {
+    title: "training_args.bin",
+    name: /^training_args\.bin$/,
+    format: "training_args",
+    tracker: true,
+    label: "name",
+    writer: (directory) => `${trainerDirectoryOf(directory)} training_args.bin`,
     accompanies: true,
   },
   {
@@ -150,14 +170,6 @@ export const FILE_KINDS: readonly FileKind[] = [
     tracker: true,
     label: "name",
     accompanies: true,
-  },
-  {
-    title: "trainer_state.json",
-    name: /^trainer_state\.json$/,
-    format: "trainer_state",
-    tracker: true,
-    label: "name",
-    repeats: true,
   },
   {
     title: "scalars/*.csv",
@@ -184,8 +196,9 @@ const READERS: { readonly [format: FormatName]: new (state?: FormatState) => For
   jsonl: JsonLinesReader,
   wandb: WandbReader,
   parameters: ParametersReader,
-  scalar_rows: ScalarRowsReader,
   trainer_state: TrainerStateReader,
+  training_args: TrainingArgumentsReader,
+  scalar_rows: ScalarRowsReader,
   text: TextFileReader,
 };
 

@@ -141,3 +141,22 @@ export function lengthIn(parameters: Iterable<Parameter>, steps: number): number
   // Two that differ say nothing.
   return new Set(lengths).size === 1 ? lengths[0]! : 0;
 }
+
+/** Of the whole training; `n_epochs` and `update_epochs` are of one update. */
+const EPOCHS =
+  /^(?:(?:trainer|train|training|train_args|args|config|hparams)[./])?(?:(?:num|max|total)_(?:train(?:ing)?_)?)?epochs$/;
+
+/** How far a run is, 0 to 1, by the epoch that it logs and their number; null: none says it. */
+export function partInEpochs(
+  parameters: Iterable<Parameter>,
+  epoch: number | undefined,
+): number | null {
+  if (epoch === undefined || !(epoch >= 0)) return null;
+  const numbers = [...parameters].flatMap(({ name, value }) => {
+    const number = Number(value.replace(/^"(.*)"$/, "$1"));
+    const isNumber = EPOCHS.test(name.toLowerCase().replaceAll("-", "_")) &&
+      Number.isFinite(number) && number >= Math.max(1, epoch);
+    return isNumber ? [number] : [];
+  });
+  return new Set(numbers).size === 1 ? epoch / numbers[0]! : null;
+}

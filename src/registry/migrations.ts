@@ -390,6 +390,13 @@ CREATE TABLE gpu_shares (
 CREATE INDEX gpu_shares_by_run ON gpu_shares (run_id);
 `,
   },
+  {
+    version: 23,
+    sql: `
+-- When the program's own file was seen to be gone.
+ALTER TABLE artifacts ADD COLUMN deleted_at INTEGER;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

@@ -56,6 +56,7 @@ import type {
   ArtifactRow,
   EventFilter,
   EventRow,
+  NewArtifact,
   NewChild,
   NewRun,
   Placement,
@@ -863,20 +864,23 @@ export class Registry implements RunReader {
   }
 
   /** Records an artifact or its new state. `sha256` is "" until it is known. */
-  putArtifact(artifact: ArtifactRow): void {
+  putArtifact(artifact: NewArtifact): void {
     this.putArtifacts([artifact]);
   }
 
   /** Several in one transaction; each new one gets an "artifact" event. @throws `not_found`. */
-  putArtifacts(artifacts: readonly ArtifactRow[]): void {
+  putArtifacts(artifacts: readonly NewArtifact[]): void {
     this.#write(() => {
-      for (const { runId, path, kind, bytes, sha256, step, windowId, at } of artifacts) {
+      for (const artifact of artifacts) {
+        const { runId, path, kind, bytes, sha256, step, windowId, at, deletedAt = null } = artifact;
         const run = this.require(runId);
         const known = this.artifact(runId, path) !== undefined;
         this.#sql.run(
-          `INSERT INTO artifacts (run_id, path, kind, bytes, sha256, step, window_id, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+          `INSERT INTO artifacts (run_id, path, kind, bytes, sha256, step, window_id, at, deleted_at)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
            ON CONFLICT (run_id, path) DO UPDATE SET kind = excluded.kind, bytes = excluded.bytes,
-             sha256 = excluded.sha256, step = excluded.step, window_id = excluded.window_id, at = excluded.at`,
+             sha256 = excluded.sha256, step = excluded.step, window_id = excluded.window_id, at = excluded.at,
+             deleted_at = excluded.deleted_at`,
           runId,
           path,
           kind,
@@ -885,6 +889,7 @@ export class Registry implements RunReader {
           step,
           windowId,
           Math.trunc(at),
+          deletedAt,
         );
         const shownIn = windowId === "" ? {} : { window_id: windowId };
         if (!known) {

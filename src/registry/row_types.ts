@@ -90,6 +90,9 @@ export interface RunFilter {
   owner?: string | undefined;
 }
 
+/** Its file is there. */
+export type NewArtifact = Omit<ArtifactRow, "deletedAt"> & Partial<ArtifactRow>;
+
 export interface ArtifactRow {
   runId: string;
   /** Relative to the run's directory. */
@@ -104,6 +107,8 @@ export interface ArtifactRow {
   windowId: string;
   /** When the file was last changed. */
   at: number;
+  /** When the program's own file was seen to be gone; null: it is there, as far as is known. */
+  deletedAt: number | null;
 }
 
 /** An attempt that ran on the daemon's own host. */

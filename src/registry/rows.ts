@@ -248,5 +248,6 @@ export function artifactFrom(row: SqlRow): ArtifactRow {
     step: row.step,
     windowId: row.window_id,
     at: row.at,
+    deletedAt: row.deleted_at,
   } as ArtifactRow;
 }

@@ -210,6 +210,7 @@ Deno.test("json: an event, an artifact, the host", () => {
     step: null,
     window_id: "0x46",
     at: null,
+    deleted_at: null,
   });
   const host = {
     version: "0.1.0",

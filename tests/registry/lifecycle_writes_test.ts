@@ -210,7 +210,7 @@ Deno.test("registry: an artifact's record is replaced by a newer look at the sam
     };
     registry.putArtifact(artifact);
     registry.putArtifact({ ...artifact, bytes: 2, step: 10 });
-    assert.deepEqual(registry.artifacts(R), [{ ...artifact, bytes: 2, step: 10 }]);
+    assert.deepEqual(registry.artifacts(R), [{ ...artifact, bytes: 2, step: 10, deletedAt: null }]);
   });
 });
 

@@ -13,7 +13,7 @@ const printed = EXACT.map((value) => Number(value.toPrecision(3)));
 const fixed = EXACT.map((value) => Number(value.toFixed(2)));
 
 function compared(a: [number, number][], b: [number, number][], sameName = true): [Verdict, 0 | 1] {
-  const twins = new Twins(sameName);
+  const twins = new Twins(sameName ? "exactly" : "no");
   for (let i = 0; i < Math.max(a.length, b.length); i++) {
     if (i < a.length) twins.add(0, ...a[i]!);
     if (i < b.length) twins.add(1, ...b[i]!);

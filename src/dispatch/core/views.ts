@@ -20,7 +20,7 @@ import {
 import { EPISODE_REWARD } from "../../records/progress_series.ts";
 import { MISSING } from "../../telemetry/blocks/failures.ts";
 import type { Progress } from "../attempt/state/progress.ts";
-import { effective, lengthIn } from "../../records/parameters.ts";
+import { effective, lengthIn, partInEpochs } from "../../records/parameters.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../queue/dispatcher.ts";
@@ -61,6 +61,7 @@ export class Views {
     const progress = supervisor.get(row.runId)?.progress;
     const place = row.state === "INIT" ? dispatcher.placeOf(row.runId) : undefined;
     const stored = telemetry.summary(row.runId);
+    const length = progress === undefined ? { steps: 0, part: null } : this.#lengthOf(row);
     return {
       row,
       queuePosition: place?.position ?? 0,
@@ -68,9 +69,8 @@ export class Views {
         (row.state === "INIT" ? placer.waitingFor(row) : storeWait(progress?.heldByStore)),
       directory: this.#directory(row),
       children: row.parent === null ? this.#options.registry.childrenOf(row.runId) : 0,
-      maxSteps: expectedStepsOf(row.configJson) ||
-        (progress === undefined ? 0 : this.#lengthOf(row)),
-      progress: progress?.part ?? null,
+      maxSteps: expectedStepsOf(row.configJson) || length.steps,
+      progress: progress?.part ?? length.part,
       telemetry: {
         ...stored,
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
@@ -85,10 +85,10 @@ export class Views {
   }
 
   /**
-   * Of a live run, by a parameter such as `total_timesteps`; 0: unknown, or it is no count of the
-   * steps that are recorded.
+   * Of a live run, by a parameter such as `total_timesteps` (0: unknown, or it is no count of the
+   * steps that are recorded), or by the epochs that it logs.
    */
-  #lengthOf(row: RunRow): number {
+  #lengthOf(row: RunRow): { steps: number; part: number | null } {
     const { registry, telemetry } = this.#options;
     const { runId } = row;
     const all = [
@@ -96,7 +96,12 @@ export class Views {
       ...telemetry.parameters(runId),
     ];
     const { steps, toldStep } = telemetry.summary(runId);
-    return lengthIn(effective(all).values(), Math.max(steps, toldStep));
+    const parameters = [...effective(all).values()];
+    const epoch = telemetry.seriesOf(runId, "epoch")?.last;
+    return {
+      steps: lengthIn(parameters, Math.max(steps, toldStep)),
+      part: partInEpochs(parameters, epoch ?? undefined),
+    };
   }
 
   rewardOf(row: RunRow): number | null {

@@ -1,1 +1,1 @@
-import{a,b}from"./shared5.js";import"./shared8.js";import"./shared2.js";export{a as LiveTiles,b as Wall};
+import{a,b}from"./shared6.js";import"./shared8.js";import"./shared2.js";export{a as LiveTiles,b as Wall};

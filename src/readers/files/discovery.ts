@@ -190,7 +190,6 @@ export class Discovery {
       }
       const isLog = formatOfName(path) === "jsonl" &&
         (place === "run" || LOG_DIRECTORY.test(directory));
-      if (fileKindOf(path)?.repeats === true) continue;
       const isKnown = isOfTracker(path) || isLog;
       if (isKnown || (place === "cwd" && formatOfName(name) !== undefined)) {
         yield { path, place, artifact: undefined, root, isOffered: !isKnown };

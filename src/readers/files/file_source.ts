@@ -9,6 +9,7 @@ import { EXPORT_HEAD_BYTES, isExported } from "../tensorboard/exported.ts";
 import { CONTENT_HEAD_BYTES } from "../content.ts";
 import { fileKindOf, formatOfFile, formatOfName, openFormat, withTag } from "../formats.ts";
 import { MAX_RECORD_BYTES } from "../format/base_reader.ts";
+import { placeable } from "../format/placeable.ts";
 import type { FormatName, FormatReader, FormatState, Problem } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 import type { SourceCursor } from "../../records/ingest_batch.ts";
@@ -171,6 +172,11 @@ export class FileSource {
     return this.#reader.format;
   }
 
+  /** Before its first read. @param others of the same writer, in the same format */
+  follow(others: readonly FileSource[]): void {
+    this.#reader.follow?.(others.map((other) => other.#reader.state()));
+  }
+
   /** The cursor after the last read, for the next batch. */
   advance(): SourceCursor {
     const state = JSON.stringify({ ...this.#state, reader: this.#reader.state() } satisfies State);
@@ -214,11 +220,12 @@ export class FileSource {
       return { records: [], problems: this.#due(problems, true, false), bytes: 0 };
     }
     const atEnd = from + bytes.length >= size;
-    const { records, problems: more, need, again } = this.#reader.read(bytes, {
+    const { records: read, problems: more, need, again } = this.#reader.read(bytes, {
       end: end && atEnd,
       maxRecords: MAX_RECORDS,
     });
-    problems.push(...more);
+    const { records, problems: unplaced } = placeable(read, from);
+    problems.push(...more, ...unplaced);
     this.#want = need > bytes.length ? Math.min(need, MAX_RECORD_BYTES + 1024) : 0;
     // These bytes could not be decoded alone: read more, if there is more.
     if (!again && !atEnd && this.#reader.offset === from) {
@@ -283,7 +290,7 @@ export class FileSource {
 
   /** A table skips the rows that it has returned already, and reports if they differ. */
   #beginAgain(why: string, size: number, problems: Problem[]): void {
-    if (this.#reader.format !== "csv") {
+    if (this.#reader.skipsKnown !== true) {
       const detail = `${why} than what was read before; it is read from its beginning`;
       problems.push({ what: "replaced", at: this.#reader.offset, bytes: size, detail });
     }

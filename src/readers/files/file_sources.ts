@@ -103,6 +103,8 @@ export class FileSources {
   readonly #resting = new Map<FileSource, { due: number; pause: number }>();
   /** Sizes of files that may be data, when they were looked at. */
   readonly #looked = new Map<string, number>();
+  /** Artifacts that the last look did not find. */
+  #missed: ReadonlySet<string> = new Set();
   /** Which source is read next. */
   #next = 0;
   #grewAt = -ACTIVE_MS;
@@ -317,6 +319,7 @@ export class FileSources {
     let count = 0;
     const records: Records = { episodes: [], events: [] };
     const wasNew = source.isNew;
+    if (wasNew) source.follow(this.#besides(source));
     try {
       while (bytes < most && records.episodes.length + records.events.length === 0) {
         // The log of standard error is mosaic's own file, in a directory that a worker with a user
@@ -330,12 +333,18 @@ export class FileSources {
           chunk.records,
           source.path,
           this.#plan.context,
-          (media) =>
-            keepMedia(
-              this.#plan.files.directory,
-              media,
-              (detail) => this.#own.reportOnce("media", detail),
-            ),
+          {
+            keep: (media) =>
+              keepMedia(
+                this.#plan.files.directory,
+                media,
+                (detail) => this.#own.reportOnce("media", detail),
+              ),
+            look: (path) => {
+              const info = infoIfThere(path);
+              return info?.isFile ? { bytes: info.size, changedAt: changedAt(info) } : undefined;
+            },
+          },
         );
         records.episodes.push(...episodes);
         records.events.push(
@@ -358,6 +367,15 @@ export class FileSources {
     return { message: messageWith(source.advance(), records), bytes, count };
   }
 
+  /** The other files of its writer. */
+  #besides({ path, format }: FileSource): FileSource[] {
+    const writer = writerOf(path);
+    if (writer === path) return [];
+    return [...this.#sources.values()].filter((other) =>
+      other.path !== path && other.format === format && writerOf(other.path) === writer
+    );
+  }
+
   #ownBatch(): Batch | undefined {
     const taken = this.#own.take();
     return taken && { message: messageWith(taken.cursor, taken.records), bytes: 1 };
@@ -378,10 +396,22 @@ export class FileSources {
       .sort((a, b) => compareEnds(a.file.path, b.file.path));
     for (const one of claimed) this.#take(one, final);
     if (claimed.some(({ file }) => isEndOfTrial(file.path))) this.#next = known;
+    this.#findDeleted(new Set(found.map(({ path }) => path)), final);
     if (final) {
       for (const glob of this.#files.unmatched(found)) this.#own.reportNotRead(glob, NO_MATCH);
     }
     this.#scan.done(now, this.#sources.size > known);
+  }
+
+  /** Artifacts that two looks in a row have missed: a file may be away while it is replaced. */
+  #findDeleted(found: ReadonlySet<string>, final: boolean): void {
+    const missed = new Set<string>();
+    for (const path of this.#own.artifacts()) {
+      if (found.has(path) || !this.#files.isGone(path)) continue;
+      if (final || this.#missed.has(path)) this.#own.reportDeleted(path, Date.now());
+      else missed.add(path);
+    }
+    this.#missed = missed;
   }
 
   /**

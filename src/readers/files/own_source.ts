@@ -9,6 +9,8 @@ import { eventOf, type Records } from "./source_records.ts";
 export const OWN_SOURCE = ".";
 const MAX_PROBLEMS = 256;
 const MAX_ARTIFACTS = 1000;
+/** Instead of size and time of change. */
+const GONE = "gone";
 /** Bound on remembered processes of the worker. */
 const MAX_PIDS = 256;
 /** Bound on remembered working directories of other runs. */
@@ -128,6 +130,19 @@ export class OwnSource {
     artifacts[path] = is;
     this.#events.push(
       eventOf("artifact", { path, kind, bytes, changed_at: changedAt }, changedAt / 1000),
+    );
+  }
+
+  /** Artifacts that were reported and are not known to be gone. */
+  artifacts(): string[] {
+    return Object.entries(this.#state.artifacts).flatMap(([path, is]) => is === GONE ? [] : [path]);
+  }
+
+  /** Its file is not there any more. */
+  reportDeleted(path: string, now: number): void {
+    this.#state.artifacts[path] = GONE;
+    this.#events.push(
+      eventOf("artifact", { path, bytes: 0, changed_at: now, deleted: true }, now / 1000),
     );
   }
 

@@ -32,6 +32,7 @@ export const GROUP = "wandb_group";
 const OWN = "tracked/";
 const MAX_TEXT = 16 << 10;
 const MAX_HISTOGRAM_BUCKETS = 2048;
+const OF_PARAMETERS = new Set(["parameters", "trainer_state", "training_args"]);
 const STEPS = new Set(["total_timesteps", "timesteps", "num_timesteps", "iteration"]);
 
 export interface Records {
@@ -42,16 +43,20 @@ export interface Records {
 /** A picture or a sound embedded in the file. */
 export type Embedded = MediaRecord & { bytes: Uint8Array };
 
-/**
- * @param source the file's path
- * @param keep writes an embedded picture or sound to a file and returns its path; undefined if it
- * is not kept
- */
+/** What becomes of media. */
+export interface MediaFiles {
+  /** Writes an embedded picture or sound to a file; undefined if it is not kept. @returns its path */
+  keep: (media: Embedded) => string | undefined;
+  /** Size and time of change (Unix ms) of a file that the program has written; undefined: gone. */
+  look: (path: string) => { bytes: number; changedAt: number } | undefined;
+}
+
+/** @param source the file's path */
 export function recordsOf(
   read: readonly SourceRecord[],
   source: string,
   context: LineContext,
-  keep: (media: Embedded) => string | undefined,
+  { keep, look }: MediaFiles,
 ): Records {
   const episodes: EpisodeRecord[] = [];
   const events: WorkerEventRecord[] = [];
@@ -126,13 +131,10 @@ export function recordsOf(
           : keep(record as Embedded);
         if (path === undefined || path === "") break;
         const { media: kind, tag, type, caption } = record;
-        events.push(
-          eventOf(
-            "artifact",
-            { ...stepOf(record), kind, path, tag, type, caption },
-            record.wallTime,
-          ),
-        );
+        const file = record.bytes === undefined ? look(path) : undefined;
+        const facts = file && { bytes: file.bytes, changed_at: file.changedAt };
+        const data = { ...stepOf(record), kind, path, tag, type, caption, ...facts };
+        events.push(eventOf("artifact", data, record.wallTime));
         break;
       }
       case "trial":
@@ -166,7 +168,7 @@ export function recordsOf(
 /** Files of parameters have precedence over the run's own config. */
 function trackerOf(source: string): string {
   if (source.endsWith(".wandb")) return "wandb";
-  if (fileKindOf(source)?.format !== "parameters") return "config";
+  if (!OF_PARAMETERS.has(fileKindOf(source)?.format ?? "")) return "config";
   return source.endsWith(`/${HYDRA}/config.yaml`)
     ? "hydra"
     : source.slice(source.lastIndexOf("/") + 1);

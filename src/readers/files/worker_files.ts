@@ -107,6 +107,22 @@ export class WorkerFiles {
     return this.#discovery.isRequested(path);
   }
 
+  /** Whether it is away from a working directory that is there. */
+  isGone(path: string): boolean {
+    const { roots, user } = this.#plan.observation;
+    const root = roots.find((one) => path.startsWith(`${one}/`));
+    if (root === undefined) return false;
+    try {
+      return asEffectiveUser(
+        user,
+        () => infoIfThere(root) !== undefined && infoIfThere(path) === undefined,
+      );
+    } catch {
+      // It cannot be seen.
+      return false;
+    }
+  }
+
   /** Whether nobody has written to it since the run began. */
   isOlder(info: Deno.FileInfo): boolean {
     return changedAt(info) < this.#started().since;

@@ -10,11 +10,12 @@ export interface Problem {
    * - `too_large`: a record beyond `maxRecordBytes`; skipped
    * - `torn`: the file ended for good (`end`) within a record; its bytes are not consumed
    * - `no_form`: content that is intact, but has another form than this reader's
-   * - `no_step`: records whose step is there, but is no whole number
+   * - `no_step`: records whose step is there, but is no whole number from 0 on
+   * - `no_name`: points whose name is too long for a series
    * - `replaced`: the file has other content than what was read from it before; it is read again
    *   from its beginning
    */
-  what: "corrupt" | "too_large" | "torn" | "no_form" | "no_step" | "replaced";
+  what: "corrupt" | "too_large" | "torn" | "no_form" | "no_step" | "no_name" | "replaced";
   /** Position in the file. */
   at: number;
   bytes: number;
@@ -90,4 +91,8 @@ export interface FormatReader {
    * repeat.
    */
   restart(): void;
+  /** After `restart`, what was given already is skipped. */
+  readonly skipsKnown?: boolean;
+  /** Before the first read: the states of other files of the same writer, which may have the same. */
+  follow?(states: readonly FormatState[]): void;
 }

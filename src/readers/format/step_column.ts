@@ -39,6 +39,15 @@ export function stepOf(value: number | undefined): number | undefined {
   return value !== undefined && Number.isInteger(value) && value >= 0 ? value : undefined;
 }
 
+/**
+ * The step that a field says, for a record that is left out if it is none (`placeable`); undefined:
+ * the field says nothing. A part of an epoch is a value, not a false step.
+ */
+export function saidStep(name: string, value: number | undefined): number | undefined {
+  if (name === "epoch") return stepOf(value);
+  return value === undefined || Number.isInteger(value) ? value : NaN;
+}
+
 export function timeName(names: Iterable<string>): string | undefined {
   const all = names instanceof Set ? names : new Set(names);
   return TIME_NAMES.find((name) => all.has(name));

@@ -44,7 +44,7 @@ export interface ParamsRecord {
 /** A picture, a sound or a film: its bytes, or the path of its file. */
 export interface MediaRecord extends Placed {
   kind: "media";
-  media: "image" | "audio" | "video" | "file";
+  media: "image" | "audio" | "video" | "table" | "file";
   tag: string;
   /** Its index among several with one tag and step, from 0. */
   index: number;

@@ -4,7 +4,8 @@
  * resumed W&B run begins a new log. Live they are one run, so they are one when imported. Pure.
  */
 import { childPlaceOf, isEndOfTrial } from "../files/child_places.ts";
-import { fileKindOf, processOfEvents } from "../formats.ts";
+import { fileKindOf, processOfEvents, trainerDirectoryOf } from "../formats.ts";
+import { natural } from "../../base/text/natural_order.ts";
 
 /** The files of one run. */
 export interface FoundRun {
@@ -35,40 +36,9 @@ function isPartOf(part: FoundRun, whole: FoundRun): boolean {
   return PARTS.test(name) || isEndOfTrial(part.files[0]!);
 }
 
-/** Hugging Face's Trainer makes one of these for each checkpoint. */
-const CHECKPOINT = /\/checkpoint-(\d+)$/;
-
-/**
- * Of files of which each repeats those before it, the last one; none if the program's event files
- * are there, which have the same numbers.
- */
-function withoutRepeats(runs: readonly FoundRun[]): FoundRun[] {
-  const last = new Map<string, { run: FoundRun; at: number }>();
-  const others: FoundRun[] = [];
-  for (const run of runs) {
-    if (!run.files.every((file) => fileKindOf(file)?.repeats === true)) {
-      others.push(run);
-      continue;
-    }
-    const output = run.directory.replace(CHECKPOINT, "");
-    // What lies beside the checkpoints was written at the end.
-    const at = Number(CHECKPOINT.exec(run.directory)?.[1] ?? Infinity);
-    if (at > (last.get(output)?.at ?? -1)) last.set(output, { run, at });
-  }
-  const hasEvents = (output: string) =>
-    others.some((run) =>
-      isOfEvents(run) && (run.directory === output || run.directory.startsWith(`${output}/`))
-    );
-  return [
-    ...others,
-    ...[...last].filter(([output]) => !hasEvents(output))
-      .map(([directory, { run }]) => ({ directory, files: run.files })),
-  ];
-}
-
 /** @param most files of one run: parts that would make more stay runs of their own */
 export function withParts(all: readonly FoundRun[], most: number): FoundRun[] {
-  const runs = withoutRepeats(all);
+  const runs = ofTrainers(all);
   const joined = new Map<string, FoundRun>();
   const others: FoundRun[] = [];
   // Directories before what is below them, so that a part of a part belongs to the whole.
@@ -98,6 +68,28 @@ export function withParts(all: readonly FoundRun[], most: number): FoundRun[] {
   const order = new Map(runs.flatMap(({ files }) => files).map((file, i) => [file, i]));
   return [...whole, ...withoutHalves([...joined.values()], most)]
     .sort((a, b) => order.get(a.files[0]!)! - order.get(b.files[0]!)!);
+}
+
+const isOfTrainer = (file: string) => fileKindOf(file)?.format.startsWith("train") === true;
+
+/**
+ * What Transformers' Trainer writes in each checkpoint repeats what the earlier ones have: the
+ * newest is the Trainer's run; its event files have the same numbers.
+ */
+function ofTrainers(runs: readonly FoundRun[]): FoundRun[] {
+  const [trainers, others] = [true, false].map((is) =>
+    runs.filter(({ files }) => files.some(isOfTrainer) === is)
+  ) as [FoundRun[], FoundRun[]];
+  const byTrainer = Map.groupBy(trainers, ({ directory }) => trainerDirectoryOf(directory));
+  for (const [directory, repeated] of byTrainer) {
+    const newest = repeated.find((run) => run.directory === directory) ??
+      repeated.toSorted((a, b) => natural(b.directory, a.directory))[0]!;
+    const hasEvents = others.some((run) =>
+      isOfEvents(run) && `${run.directory}/`.startsWith(`${directory}/`)
+    );
+    if (!hasEvents) others.push({ directory, files: newest.files });
+  }
+  return others;
 }
 
 /** A W&B run that was resumed has a log in a second directory, with the same id. */

@@ -11,6 +11,7 @@ import {
   openFormat,
   withTag,
 } from "../formats.ts";
+import { placeable } from "../format/placeable.ts";
 import type { FormatName, Problem } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 
@@ -75,11 +76,12 @@ export function* recordsOf(path: string, onProblem: OnProblem): Generator<Source
     const length = file.readSync(from, buffer.subarray(0, Math.max(0, size - from)));
     // A file that was truncated meanwhile ends at its new end.
     const end = from + length >= size || length < Math.min(buffer.length, size - from);
-    const { records, problems, need, again } = reader.read(buffer.subarray(0, length), {
+    const { records: read, problems, need, again } = reader.read(buffer.subarray(0, length), {
       end,
       maxRecords: MAX_RECORDS,
     });
-    for (const problem of problems) onProblem(path, problem);
+    const { records, problems: unplaced } = placeable(read, from);
+    for (const problem of [...problems, ...unplaced]) onProblem(path, problem);
     yield* withoutParameterTables(withTag(records, path));
     if (again) continue;
     if (end) return;

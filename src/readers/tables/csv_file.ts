@@ -11,7 +11,7 @@ import { Rows, type RowsState } from "./known_rows.ts";
 import { jsonOf, numberOfText, scalarOfText } from "../format/literal.ts";
 import { peopleNumber } from "../format/people_numbers.ts";
 import { BaseReader, type Output, READ_AGAIN, READ_LATER } from "../format/base_reader.ts";
-import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "../format/step_column.ts";
+import { NO_SERIES, saidStep, stepName, stepOf, timeName, timeOf } from "../format/step_column.ts";
 import type { FormatState, ReadOptions, ReadResult } from "../format/format_reader.ts";
 import type {
   EpisodeRecord,
@@ -71,6 +71,7 @@ function layoutOf(columns: readonly string[]): Layout {
 
 export class CsvReader extends BaseReader {
   readonly format = "csv";
+  readonly skipsKnown = true;
   #header: Header | undefined;
   #layout: Layout = layoutOf([]);
   #rows = new Rows();
@@ -368,7 +369,12 @@ function scalarsOf(
   layout: Layout,
   index: number,
 ): SourceRecord[] {
-  const step = layout.step < 0 ? index : stepOf(stepNumber(cells[layout.step] ?? ""));
+  const stepCell = cells[layout.step] ?? "";
+  const step = layout.step < 0
+    ? index
+    : !/\d/.test(stepCell)
+    ? undefined
+    : saidStep(columns[layout.step]!, stepNumber(stepCell) ?? NaN);
   const wallTime = timeOf(numberOfText(cells[layout.time] ?? ""));
   const records: SourceRecord[] = [];
   for (let i = 0; i < cells.length; i++) {

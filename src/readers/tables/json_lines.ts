@@ -9,9 +9,9 @@ import { BaseReader, MAX_RECORD_BYTES, type Output } from "../format/base_reader
 import { peopleNumber } from "../format/people_numbers.ts";
 import {
   NO_SERIES,
+  saidStep,
   STEP_NAMES,
   stepName,
-  stepOf,
   timeName,
   timeOf,
 } from "../format/step_column.ts";
@@ -124,7 +124,7 @@ export class JsonLinesReader extends BaseReader {
     if (!isObject(config) && typeof config === "number") numbers.set("config", config);
     const stepKey = stepName(numbers.keys());
     const timeKey = timeName(numbers.keys());
-    const step = stepKey === undefined ? this.#lines : stepOf(numbers.get(stepKey));
+    const step = stepKey === undefined ? this.#lines : saidStep(stepKey, numbers.get(stepKey));
     const wallTime = timeOf(timeKey === undefined ? undefined : numbers.get(timeKey));
     const records: SourceRecord[] = [];
     if (isObject(config)) {
@@ -154,4 +154,8 @@ function addTextSteps(line: { [key: string]: ParamValue }, numbers: Map<string, 
     const value = typeof text === "string" ? peopleNumber(text)?.value : undefined;
     if (value !== undefined) numbers.set(name, value);
   }
+  if (stepName(numbers.keys()) !== undefined) return;
+  // It says a step that is none: its place is not the line's.
+  const name = STEP_NAMES.find((one) => typeof line[one] === "string" && /\d/.test(line[one]));
+  if (name !== undefined) numbers.set(name, NaN);
 }

@@ -223,10 +223,11 @@ function mediaOf(
   index: number,
   at: At,
 ): MediaRecord {
-  const kind = /^(image|audio|video)s?(?:-file|\/)/.exec(type)?.[1] as
+  const kind = /^(image|audio|video|table)s?(?:-file|\/|$)/.exec(type)?.[1] as
     | "image"
     | "audio"
     | "video"
+    | "table"
     | undefined;
   const format = value["format"];
   const size = (name: string) => typeof value[name] === "number" ? value[name] : undefined;
@@ -236,7 +237,9 @@ function mediaOf(
     tag,
     ...at,
     index,
-    type: kind !== undefined && typeof format === "string" ? `${kind}/${format}` : "",
+    type: kind !== undefined && kind !== "table" && typeof format === "string"
+      ? `${kind}/${format}`
+      : "",
     width: size("width"),
     height: size("height"),
     bytes: undefined,

@@ -84,14 +84,15 @@ export function placesOf(path: string, directories: readonly string[]): string[]
 }
 
 /**
- * Size (bytes) and time of change (Unix ms) of a file that a proxy has found (src/readers/files).
+ * Size (bytes) and time of change (Unix ms) of a file that a proxy has found (src/readers/files),
+ * or when it was seen to be gone.
  */
 export function referenceOf(
   event: Pick<WorkerEventRecord, "dataJson">,
-): { bytes: number; at: number } | undefined {
-  const { bytes, changed_at: at } = parsedObject(event.dataJson) ?? {};
+): { bytes: number; at: number; isDeleted: boolean } | undefined {
+  const { bytes, changed_at: at, deleted } = parsedObject(event.dataJson) ?? {};
   return Number.isSafeInteger(bytes) && Number.isSafeInteger(at)
-    ? { bytes: bytes as number, at: at as number }
+    ? { bytes: bytes as number, at: at as number, isDeleted: deleted === true }
     : undefined;
 }
 

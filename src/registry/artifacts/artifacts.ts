@@ -13,7 +13,7 @@ import type { Logger } from "../../base/log.ts";
 import { infoOf, readRecord } from "../../os/files/untrusted.ts";
 import { removeRegular, writeRecord } from "../../os/files/untrusted_changes.ts";
 import type { Registry } from "../registry.ts";
-import type { ArtifactRow, RunRow } from "../row_types.ts";
+import type { ArtifactRow, NewArtifact, RunRow } from "../row_types.ts";
 import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import {
@@ -141,10 +141,13 @@ export class Artifacts {
   #refer(
     run: RunRow,
     { path, kind, step, windowId }: Announcement,
-    { bytes, at }: { bytes: number; at: number },
+    { bytes, at, isDeleted }: { bytes: number; at: number; isDeleted: boolean },
   ): void {
     this.#after(run, () => {
       const { registry, telemetry } = this.#options;
+      const known = isDeleted ? registry.artifact(run.runId, path) : undefined;
+      if (known !== undefined) registry.putArtifact({ ...known, deletedAt: at });
+      if (isDeleted) return Promise.resolve();
       const highestStep = telemetry.summary(run.runId).toldStep || null;
       registry.putArtifact({
         runId: run.runId,
@@ -286,7 +289,7 @@ export class Artifacts {
     final: boolean,
   ): Promise<void> {
     const { registry } = this.#options;
-    const changed: ArtifactRow[] = [];
+    const changed: NewArtifact[] = [];
     const unhashed: FoundFile[] = [];
     for (const file of files) {
       const before = registry.artifact(run.runId, file.path);

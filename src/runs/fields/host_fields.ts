@@ -22,6 +22,7 @@ export const ARTIFACT_FIELDS = [
   { json: "step", kind: "integer", type: "uint64", null: "both", zero: true },
   { json: "window_id", kind: "text" },
   { json: "at", kind: "time", null: "json" },
+  { json: "deleted_at", kind: "time", null: "both" },
 ] as const satisfies readonly RunField[];
 
 /** A run that shares a card with others. */

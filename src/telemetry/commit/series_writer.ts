@@ -18,7 +18,7 @@ import { OWN_LABEL, type OwnPoint } from "../series/own_points.ts";
 import type { Rewinds } from "../series/rewinds.ts";
 import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "../series/series_rows.ts";
 import { isOneOfSeveral, nameBeside } from "../series/source_names.ts";
-import { Twins } from "../series/twins.ts";
+import { type SameName, Twins } from "../series/twins.ts";
 import { type Comparison, NO_COPY, SeriesState, type Summaries } from "../series/summaries.ts";
 
 /** A worker's metrics per run; points of further names are counted, not stored. */
@@ -43,6 +43,11 @@ function reportedReward(
   }
 }
 
+/** `eval_loss` and `eval/loss` are one name for two sources. */
+function spelled(name: string): string {
+  return name.replaceAll("/", "_");
+}
+
 /** Whether `name` is the other one behind some directories. */
 function endsWithName(name: string, other: string): boolean {
   return name === other || name.endsWith(`/${other}`);
@@ -54,9 +59,16 @@ function lastPart(name: string): string {
 
 function addByLastPart(byLastPart: Map<string, SeriesState[]>, summary: SeriesState): void {
   if (summary.label === OWN_LABEL || summary.name.includes("@")) return;
-  const alike = byLastPart.get(lastPart(summary.name));
-  if (alike === undefined) byLastPart.set(lastPart(summary.name), [summary]);
-  else if (alike.length < MOST_OF_A_NAME) alike.push(summary);
+  for (const key of keysOf(summary.name)) {
+    const alike = byLastPart.get(key);
+    if (alike === undefined) byLastPart.set(key, [summary]);
+    else if (!alike.includes(summary) && alike.length < MOST_OF_A_NAME) alike.push(summary);
+  }
+}
+
+/** Under which a name is found: its last part, and how it is spelled. */
+function keysOf(name: string): string[] {
+  return /[/_]/.test(name) ? [lastPart(name), `/${spelled(name)}`] : [name];
 }
 
 export class SeriesWriter {
@@ -65,6 +77,8 @@ export class SeriesWriter {
   readonly #rewinds: Rewinds;
   readonly #buckets: BulkInsert;
   readonly #points: BulkInsert;
+  /** Comparisons that the last point has made necessary. */
+  readonly #due: (() => void)[] = [];
   #attempt = 0;
   #label = "";
 
@@ -210,6 +224,7 @@ export class SeriesWriter {
 
   /** Writes the collected rows; call it before the commit. */
   finish(state: RunState): void {
+    this.#beginComparisons();
     this.#points.flush();
     this.#buckets.flush();
     for (const summary of state.live!.changed.splice(0)) {
@@ -218,8 +233,14 @@ export class SeriesWriter {
     }
   }
 
+  /** Between two points. */
+  #beginComparisons(): void {
+    if (this.#due.length > 0) { for (const begin of this.#due.splice(0)) begin(); }
+  }
+
   /** After a failed transaction. */
   reset(): void {
+    this.#due.length = 0;
     this.#points.clear();
     this.#buckets.clear();
   }
@@ -232,6 +253,7 @@ export class SeriesWriter {
     named: number | undefined,
     atMs: number,
   ): void {
+    this.#beginComparisons();
     const live = state.live!;
     const name = rawName.isWellFormed() && !rawName.includes("\0")
       ? rawName
@@ -251,10 +273,17 @@ export class SeriesWriter {
       }
       const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, own);
       live.metrics.set(own, metric = { summary, head: undefined });
-      if (this.#label !== OWN_LABEL && beside === undefined) this.#compareOthers(state, summary);
+    }
+    // Also of a series that was stored before a restart: what had been compared is not.
+    if (metric.isCompared !== true) {
+      metric.isCompared = true;
+      const { copyOf } = metric.summary;
+      if (this.#label !== OWN_LABEL && beside === undefined && copyOf === null) {
+        this.#compareOthers(state, metric.summary);
+      }
     }
     if (holder !== undefined && beside !== undefined) {
-      this.#compare(state, holder, metric.summary, true);
+      this.#compare(state, holder, metric.summary, "exactly");
     }
     const { head, summary } = this.#opened(state, metric);
     const follows = summary.points > 0 && summary.attempt > 0 && summary.attempt < this.#attempt;
@@ -333,24 +362,27 @@ export class SeriesWriter {
 
   /**
    * Series of other sources whose names differ by what is before one of them: `loss` and
-   * `train/loss`, `a/b` and `ray/tune/a/b`.
+   * `train/loss`, `a/b` and `ray/tune/a/b`; or by how they are spelled.
    */
   #compareOthers(state: RunState, added: SeriesState): void {
-    const alike = state.live!.byLastPart.get(lastPart(added.name)) ?? [];
-    for (const known of alike) {
-      const isWithin = endsWithName(known.name, added.name) || endsWithName(added.name, known.name);
-      if (isWithin && known.label !== this.#label && known.copyOf === null) {
-        this.#compare(state, known, added, false);
+    const { byLastPart } = state.live!;
+    for (const known of new Set(keysOf(added.name).flatMap((key) => byLastPart.get(key) ?? []))) {
+      const isSame = spelled(known.name) === spelled(added.name);
+      const isWithin = isSame || endsWithName(known.name, added.name) ||
+        endsWithName(added.name, known.name);
+      const isOther = known !== added && known.label !== this.#label;
+      if (isWithin && isOther && known.copyOf === null) {
+        this.#compare(state, known, added, isSame ? "alike" : "no");
       }
     }
-    addByLastPart(state.live!.byLastPart, added);
+    addByLastPart(byLastPart, added);
   }
 
   /**
    * Begins a comparison of two series, unless it has begun or is decided, with the points that are
    * stored.
    */
-  #compare(state: RunState, known: SeriesState, added: SeriesState, sameName: boolean): void {
+  #compare(state: RunState, known: SeriesState, added: SeriesState, sameName: SameName): void {
     if (added.copyOf === NO_COPY || known === added) return;
     if (added.comparisons.some(({ of }) => of.includes(known))) return;
     // Decided, and enough was compared; after a restart, it is compared again.
@@ -359,10 +391,11 @@ export class SeriesWriter {
     this.#points.flush();
     this.#buckets.flush();
     // Of two that are as exact the first is the series: with other names always the shorter, so
-    // that the runs of a sweep agree.
-    const of: Comparison["of"] = known.name.length <= added.name.length
-      ? [known, added]
-      : [added, known];
+    // that the runs of a sweep agree, and of two spellings the one without directories.
+    const isFirst = known.name.length === added.name.length && sameName === "alike"
+      ? known.name > added.name
+      : known.name.length <= added.name.length;
+    const of: Comparison["of"] = isFirst ? [known, added] : [added, known];
     const comparison: Comparison = { twins: new Twins(sameName), of };
     added.wasCompared = true;
     for (const summary of comparison.of) {
@@ -425,6 +458,12 @@ export class SeriesWriter {
       return;
     }
     if (exact.copyOf === copy.series) exact.copyOf = null;
+    // What it was a copy of until now may be the same as the exact one.
+    const former = copy.copyOf ?? NO_COPY;
+    if (former > NO_COPY && former !== exact.series) {
+      const known = [...metrics.values()].find(({ summary }) => summary.series === former)?.summary;
+      if (known !== undefined) this.#due.push(() => this.#compare(state, known, exact, "no"));
+    }
     copy.copyOf = exact.series;
     if (exact.name.startsWith(`${copy.name}@`)) {
       const [plain, other] = [metrics.get(copy.name)!, metrics.get(exact.name)!];
@@ -433,6 +472,7 @@ export class SeriesWriter {
       copy.name = nameBeside(name, copy.label, (beside) => !metrics.has(beside));
       exact.name = name;
       metrics.set(copy.name, plain).set(name, other);
+      addByLastPart(state.live!.byLastPart, exact);
     }
     if (exact.rewardRank < Infinity && exact.finite > 0) reportedReward(state, exact, exact.last);
   }

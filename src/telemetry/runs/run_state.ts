@@ -25,6 +25,8 @@ export interface LiveSeries {
   summary: SeriesState;
   /** The end of the series; opened with the first point. */
   head: SeriesHead | undefined;
+  /** With those of other sources that are called alike. */
+  isCompared?: boolean;
 }
 
 /** Exists only while a run is being written; dropped when it is idle and rebuilt from its rows. */

@@ -16,6 +16,7 @@ const ROUNDED_DIGITS = 8;
 /** Rounding errors of the binary numbers themselves. */
 const SLACK = 1 + 1e-6;
 
+export type SameName = "exactly" | "alike" | "no";
 export type Verdict = "unknown" | "same" | "different";
 type Pair = [a: number, b: number];
 
@@ -69,8 +70,8 @@ export class Twins {
   /** How many of the first points were compared by their order. */
   #inOrderUpTo = 0;
 
-  /** @param sameName whether both sources call it by the same name */
-  constructor(private readonly sameName: boolean) {}
+  /** @param sameName whether both sources call it by the same name, or spell it alike */
+  constructor(private readonly sameName: SameName) {}
 
   get verdict(): Verdict {
     return this.#verdict;
@@ -81,11 +82,13 @@ export class Twins {
     return this.#verdict === "different" || this.#compared >= ENOUGH;
   }
 
-  /** The side with the more exact values; the first one if they are alike. */
+  /** The side with the more exact values; of two alike the one with steps, else the first. */
   get exact(): 0 | 1 {
     const [a, b] = this.#sides;
     // A float32 has more digits than the number that it was made of.
-    return this.#rounded ? this.#finer : a.single && !b.single ? 1 : 0;
+    if (this.#rounded) return this.#finer;
+    if (a.single !== b.single) return a.single ? 1 : 0;
+    return this.sameName === "exactly" && a.counted && !b.counted ? 1 : 0;
   }
 
   get #finer(): 0 | 1 {
@@ -130,7 +133,10 @@ export class Twins {
   }
 
   /** Zeros and ones are equal in many series. */
-  #tells(pairs: readonly Pair[], least = this.sameName ? 1 : LEAST_OF_OTHER_NAMES): boolean {
+  #tells(
+    pairs: readonly Pair[],
+    least = this.sameName !== "no" ? 1 : LEAST_OF_OTHER_NAMES,
+  ): boolean {
     return least === 1 ||
       new Set(pairs.filter(([a]) => digitsOf(a)[0] > 1).map(([a]) => a)).size >= least;
   }

@@ -21,7 +21,7 @@ Deno.test("source records: the config that a tracker's file holds is stored with
     read,
     "/run/offline.wandb",
     { agentId: "a", workerId: "" },
-    () => undefined,
+    { keep: () => undefined, look: () => undefined },
   );
   assert.deepEqual(events.map(({ kind, dataJson }) => [kind, JSON.parse(dataJson)]), [[
     "parameters",

@@ -29,6 +29,7 @@ const PROGRAMS: readonly Program[] = [
   { name: "ultralytics_table", observe: ["runs/detect/train/results.csv"] },
   { name: "keras_fit", observe: ["training.csv"] },
   ...[{ name: "accelerate_tracker" }, { name: "torchrl_csv" }, { name: "pettingzoo_policies" }],
+  { name: "transformers_trainer" },
 ];
 
 interface Expected {

@@ -13,6 +13,7 @@ import { figure, moment, whole } from "../parts/format.ts";
 import { bytes } from "../../../base/text/format.ts";
 import { type Artifact, mediaOf, type Medium, type Moment, nearestTo } from "./media_entries.ts";
 import { useEffect, useMemo, useState } from "../parts/preact.ts";
+import { ScrollTable } from "../parts/parts.tsx";
 import { showTab } from "../parts/tabs.tsx";
 
 /** Searches the events until this many answers have come; a person can continue. */
@@ -193,10 +194,56 @@ function File(
       <video controls loop muted preload="metadata" src={url} aria-label={tag} onError={onError} />
     );
   }
+  if (kind === "table") return <Table url={url} tag={tag} onError={onError} />;
   if (kind === "audio") {
     return <audio controls preload="none" src={url} aria-label={tag} onError={onError} />;
   }
   return <img loading="lazy" src={url} alt={tag} onError={onError} />;
+}
+
+interface Cells {
+  columns?: unknown;
+  data?: unknown;
+}
+
+/** Rows that are shown. */
+const MOST_ROWS = 100;
+
+/** A table of W&B; of pictures in it, the name of their file. */
+function Table({ url, tag, onError }: { url: string; tag: string; onError: () => void }) {
+  const [{ columns, data }, setCells] = useState<Cells>({});
+  useEffect(() => {
+    let wanted = true;
+    fetch(url).then(async (response) => {
+      if (!response.ok) throw new Error(response.statusText);
+      const cells = await response.json();
+      if (!Array.isArray(cells?.columns) || !Array.isArray(cells.data)) throw new Error("no table");
+      if (wanted) setCells(cells);
+    }).catch(() => wanted && onError());
+    return () => {
+      wanted = false;
+    };
+  }, [url]);
+  if (!Array.isArray(columns) || !Array.isArray(data)) return <p class="empty">…</p>;
+  return (
+    <div>
+      <ScrollTable label={tag} kind="records" headings={columns.map(String)}>
+        {data.slice(0, MOST_ROWS).map((row, i) => (
+          <tr key={i}>{[row].flat().map((cell, j) => <td key={j}>{textOf(cell)}</td>)}</tr>
+        ))}
+      </ScrollTable>
+      {data.length > MOST_ROWS && (
+        <p class="sub">{`${whole(data.length)} rows; the first ${MOST_ROWS} are shown`}</p>
+      )}
+    </div>
+  );
+}
+
+function textOf(cell: unknown): string {
+  if (typeof cell === "object" && cell !== null) {
+    return "path" in cell ? String(cell.path) : JSON.stringify(cell);
+  }
+  return String(cell ?? "");
 }
 
 interface Content {

@@ -4,7 +4,7 @@ import { msOf } from "../../../runs/fields/run_texts.ts";
 import { natural } from "../../../base/text/natural_order.ts";
 
 export type Artifact = RunPage["artifacts"][number];
-export type MediumKind = "video" | "image" | "audio" | "text" | "histogram";
+export type MediumKind = "video" | "image" | "audio" | "table" | "text" | "histogram";
 
 export interface Medium {
   kind: MediumKind;
@@ -25,11 +25,17 @@ const KIND_OF_EXTENSION: Record<string, MediumKind> = {
   ...{ wav: "audio", ogg: "audio", mp3: "audio" },
 };
 
+/** As W&B writes them. */
+const TABLE = ".table.json";
+
 function ofArtifact(source: Artifact): Medium | undefined {
   const [directory = "", name = ""] = source.path.split("/").slice(-2);
-  const kind = KIND_OF_EXTENSION[/\.(\w+)$/.exec(name)?.[1]?.toLowerCase() ?? ""];
+  const isTable = name.endsWith(TABLE);
+  const kind = isTable
+    ? "table"
+    : KIND_OF_EXTENSION[/\.(\w+)$/.exec(name)?.[1]?.toLowerCase() ?? ""];
   if (kind === undefined) return undefined;
-  const stem = name.slice(0, name.lastIndexOf("."));
+  const stem = name.slice(0, isTable ? -TABLE.length : name.lastIndexOf("."));
   // Names of media that mosaic extracted from event files, then W&B's names, then any other.
   const [, tag, step] =
     (source.path.startsWith("media/") ? /^(.*)-(\d+)-\d+$/ : /^(.*)_(\d+)_[0-9a-f]{16,}$/).exec(

@@ -358,7 +358,13 @@ function Artifacts({ run }: { run: RunPage }) {
       {run.artifacts.map((a) => (
         <tr key={a.path}>
           <td>
-            <SaveLink url={artifactPath(run.run_id, a.path)} path={a.path}>{a.path}</SaveLink>
+            {a.deleted_at === null
+              ? <SaveLink url={artifactPath(run.run_id, a.path)} path={a.path}>{a.path}</SaveLink>
+              : (
+                <span title={`deleted, as seen ${moment(msOf(a.deleted_at))}`}>
+                  {a.path} (deleted)
+                </span>
+              )}
           </td>
           <td>{a.kind}</td>
           <td>{bytes(a.bytes)}</td>
