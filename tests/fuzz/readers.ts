@@ -119,7 +119,10 @@ function readFile(format: FormatName, bytes: Uint8Array): void {
     });
     const failed = problems.find(({ detail }) => detail.startsWith("not readable"));
     if (failed !== undefined) throw new Error(failed.detail);
-    const { events, episodes } = recordsOf(records, "file", CONTEXT, () => "media/file");
+    const { events, episodes } = recordsOf(records, "file", CONTEXT, {
+      keep: () => "media/file",
+      look: () => ({ bytes: 1, changedAt: 0 }),
+    });
     for (const { kind, dataJson } of events) {
       requireShallow(dataJson);
       if (kind === "source_problem") throw new Error(dataJson);
@@ -738,7 +741,7 @@ const gpuTools: Target = {
     for (
       const output of [{ code: 0, stdout, stderr: "" }, { code: 1, stdout: "", stderr: stdout }]
     ) {
-      const { cards } = nvidia.parseCards(output, nvidia.cardQuery(false).fields);
+      const { cards } = nvidia.parseCards(output, nvidia.cardQuery(new Set()).fields);
       nvidia.withInstances(cards, stdout);
       rocm.parseCards(output);
       amd.parseCards(output, amd.parseKnown(stdout, stdout));

@@ -782,6 +782,8 @@ inBrowser(
     });
     await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}&smoothing=0`);
     await until(async () => await points(page, "episode_reward") === 200, { what: "all points" });
+    // The body is read behind the drawing.
+    await until(() => bytes > 0, { what: "the first answer's body" });
     const whole = bytes;
     for (const round of [1, 2, 3]) {
       core.addEpisodes(runs[0]!.runId, 5, 2);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { queryRuns, type RunQuery } from "../../../src/dispatch/core/run_query.ts";
+import { Objectives } from "../../../src/records/objective.ts";
 import { newRun, runId, withRegistry } from "../../registry/fixture.ts";
 import { batch, withStore } from "../../telemetry/harness.ts";
 
@@ -35,6 +36,7 @@ Deno.test("query: filter, order and values are over all runs, in pages that stay
         runs: registry,
         records: store,
         detail: () => assert.fail("an outline suffices"),
+        objectives: new Objectives(),
       };
       const q = query({
         where: "env=E1 and lr<5",
