@@ -485,6 +485,8 @@ Deno.test("shapes: every command prints what docs/reference/json.md says, no fie
           // tests/daemon/disk_quota_test.ts
           "UserGpuUse.disk_limit_bytes",
           "RunGpuUse.idle_share",
+          // tests/readers/files/deleted_artifacts_test.ts
+          "Artifact.deleted_at",
           // tests/daemon/gpu_sharing_test.ts
           ...["Run.gpu_share", "Run.gpu_memory_mb", "Run.gpu_peak_mb"],
           ...[
