@@ -482,6 +482,7 @@ Deno.test("shapes: every command prints what docs/reference/json.md says, no fie
           "RunDetail.enforced_limits",
           // Measured every minute: tests/registry/gpus_test.ts.
           "UserGpuUse.idle_share",
+          "SweepGpuUse.idle_share",
           // tests/daemon/disk_quota_test.ts
           "UserGpuUse.disk_limit_bytes",
           "RunGpuUse.idle_share",
