@@ -4,6 +4,7 @@
  * `schema/train-run-config.v1.json` is generated. docs/reference/configuration.md explains every
  * field.
  */
+import { DEFAULT_LISTEN } from "../base/agreed.ts";
 import { OBJECTIVE_FORM, objectiveOf } from "../records/objective.ts";
 import * as z from "zod";
 import {
@@ -90,7 +91,7 @@ const worker = once(() =>
       "Whether --grpc --grpc-target ADDRESS is added to the command; default true.",
     ),
     grpc_target: optionalText().describe(
-      "Address in it; 127.0.0.1:50055 also means the daemon's own. Default: the daemon's own.",
+      `Address in it; ${DEFAULT_LISTEN} also means the daemon's own. Default: the daemon's own.`,
     ),
     worker_id: idForFiles().nullish().describe(
       "Name of the worker: log files, WORKER_ID, --worker-id.",

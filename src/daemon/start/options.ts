@@ -558,7 +558,7 @@ export function daemonOptions(
     )
     .addOption(new Option(DETACHED_OPTION).hideHelp())
     .optionsGroup(
-      "Limits (a request that exceeds one fails: RESOURCE_EXHAUSTED, exit code 7, HTTP 429):",
+      "Limits (beyond one: RESOURCE_EXHAUSTED, exit code 7, HTTP 429):",
     )
     .addOption(bound("maxQueue", "maximum queued runs", whole(0)))
     .addOption(bound("submitRate", "maximum submissions per second", positive))
