@@ -1,5 +1,6 @@
 /** Two daemons on one host, whose drivers list the same card. */
 import assert from "node:assert/strict";
+import { GpuLocks } from "../../src/os/gpus/gpu_locks.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
@@ -69,3 +70,18 @@ Deno.test("a run waits for the card that another daemon has given out, says whic
       state: async () => (await getRun(other, waiting)).waitingFor,
     });
   }));
+
+Deno.test("a link in the place of the directory is not followed: no card is locked, and the reason is told", async () => {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-locks-" });
+  try {
+    Deno.mkdirSync(`${directory}/elsewhere`);
+    Deno.symlinkSync(`${directory}/elsewhere`, `${directory}/locks`);
+    using locks = new GpuLocks(`${directory}/locks`);
+    await locks.look(["GPU-1"]);
+    assert.match(locks.problem, /locks: it is not a directory/);
+    assert.deepEqual([...Deno.readDirSync(`${directory}/elsewhere`)], []);
+    assert.equal(locks.lock("GPU-1"), true, "the card is given out, as without locks");
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});

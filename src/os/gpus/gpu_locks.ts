@@ -107,7 +107,10 @@ export class GpuLocks implements Disposable {
 
   /** Any user of the host may make files in it, and remove only own ones. */
   async #makeDirectory(): Promise<void> {
-    if (await Deno.lstat(this.#directory).catch(absent) !== undefined) return;
+    const there = await Deno.lstat(this.#directory).catch(absent);
+    // A link could lead a daemon of root into any directory.
+    if (there?.isDirectory === false) throw new Error("it is not a directory");
+    if (there !== undefined) return;
     try {
       await Deno.mkdir(this.#directory);
       await Deno.chmod(this.#directory, 0o1777);
