@@ -1,3 +1,4 @@
+import { GPU_LOCKS } from "../../src/base/agreed.ts";
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import {
@@ -49,8 +50,8 @@ async function refused(line: string, message: RegExp, options?: WorldOptions): P
 
 Deno.test("plan: the daemon gets its state directory, its listeners, a shell, and no more", async () => {
   const planned = await plan("daemon");
-  assert.deepEqual(planned.read, ["/dev/null", STATE]);
-  assert.deepEqual(planned.write, [STATE]);
+  assert.deepEqual(planned.read, ["/dev/null", STATE, GPU_LOCKS]);
+  assert.deepEqual(planned.write, [STATE, GPU_LOCKS]);
   assert.deepEqual(planned.net, ["127.0.0.1:50055", "127.0.0.1:8055", SOCKET]);
   assert.deepEqual(planned.run, ["/bin/sh"]);
   assert.ok(
@@ -113,7 +114,7 @@ Deno.test("plan: the daemon's options and environment move and add", async (t) =
   for (const [line, env, kind, expected] of cases) {
     await t.step(`${line} ${JSON.stringify(env)}`, async () => {
       const planned = await plan(line, { env });
-      const own = kind === "net" ? [SOCKET] : [];
+      const own = kind === "net" ? [SOCKET] : [GPU_LOCKS];
       assert.deepEqual([...planned[kind]].sort(), [...expected, ...own].sort());
     });
   }

@@ -77,8 +77,7 @@ export function showText(run: ShownRun, { now, color, leftOut = [] }: ShowOption
       { name: "kind", text: (a) => a.kind },
       { name: "bytes", align: "right", text: (a) => bytes(a.bytes) },
       { name: "step", align: "right", text: (a) => a.step === null ? "" : `step ${count(a.step)}` },
-      { name: "path", text: (a) => a.path },
-      { name: "", text: (a) => a.deleted_at === null ? "" : "deleted", style: () => "dim" },
+      { name: "path", text: (a) => a.deleted_at === null ? a.path : `${a.path} (deleted)` },
     ],
     run.artifacts.toSorted((a, b) =>
       a.kind.localeCompare(b.kind) || NATURAL.compare(a.path, b.path)

@@ -57,11 +57,11 @@ Deno.test("what the daemon may see: numbers and UUIDs up to the first that is no
   ) {
     assert.deepEqual(
       visibleOf({ CUDA_VISIBLE_DEVICES: value }),
-      { nvidia: names, amd: undefined },
+      { nvidia: names, amd: undefined, intel: undefined },
       value,
     );
   }
-  assert.deepEqual(visibleOf({}), { nvidia: undefined, amd: undefined });
+  assert.deepEqual(visibleOf({}), { nvidia: undefined, amd: undefined, intel: undefined });
   const amd = visibleOf({
     ROCR_VISIBLE_DEVICES: "4,GPU-719d230578348e8c,6",
     HIP_VISIBLE_DEVICES: "1,2,7",
