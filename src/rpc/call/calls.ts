@@ -93,13 +93,19 @@ export function principalOf(
   }
 }
 
+let ownUid: number | null | undefined;
+
+/** The services of the daemon ask first, at its start: later the process may not read its uid. */
+function daemonsUser(): number | null {
+  return ownUid === undefined ? ownUid = Deno.uid() : ownUid;
+}
+
 /**
  * Tells whose a run is that a caller submits: a token's name, or "uid:N"; "" if neither is known. A
- * caller on the daemon's own socket, or with a certificate, counts as the daemon's user. Call it
- * while the process may still read its uid.
+ * caller on the daemon's own socket, or with a certificate, counts as the daemon's user.
  */
 export function submitters(
-  own: number | null = Deno.uid(),
+  own: number | null = daemonsUser(),
 ): (caller: Pick<Caller, "principal" | "peer">) => string {
   return ({ principal, peer }) => {
     if (principal.type === "role" && principal !== OWNER) return principal.name;
