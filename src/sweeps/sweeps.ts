@@ -484,8 +484,9 @@ export class Sweeps {
     const spent = (made: number) => (known ??= spentOf(this.#host, row, spec))(made);
     const wanted = Math.min(places, total - row.nextTrial);
     if (wanted > 0 && spent(0) === undefined) {
-      const { made, isLate } = this.#makeSome(row, spec, wanted, busy, spent);
+      const { made, isLate, full } = this.#makeSome(row, spec, wanted, busy, spent);
       counted.set(sweepId, (counted.get(sweepId) ?? 0) + made);
+      if (full !== undefined) throw full;
       if (isLate) return "again";
       if (made > 0) return watched ? "watch" : "wait";
     }
@@ -522,7 +523,8 @@ export class Sweeps {
    * Makes trials in one transaction, until it is late.
    * @param busy live trials
    * @param spent of the number of trials made
-   * @throws MosaicError for trouble that passes; those before a full queue are made nevertheless
+   * @returns full: the queue's error, behind trials that were made
+   * @throws MosaicError for trouble that passes
    */
   #makeSome(
     row: SweepRow,
@@ -530,7 +532,7 @@ export class Sweeps {
     wanted: number,
     busy: number,
     spent: (made: number) => string | undefined,
-  ): { made: number; isLate: boolean } {
+  ): { made: number; isLate: boolean; full: MosaicError | undefined } {
     const room = () =>
       Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(row.sweepId) ?? 1))) - busy;
     const { made, isLate, full } = this.#host.together(() => {
@@ -549,8 +551,7 @@ export class Sweeps {
       }
       return { made, isLate: false };
     });
-    if (full !== undefined) throw full;
-    return { made, isLate };
+    return { made, isLate, full };
   }
 
   /** @throws MosaicError for trouble that passes: a full disk, a full queue */

@@ -60,8 +60,15 @@ export async function importRun(
     const baseDir = BASE_DIRS.find((base) => base === run?.["base_dir"]);
     const id = String(run?.["run_id"]);
     const all = rows === undefined ? [] : [id, ...childIdsOf(rows, id)];
+    // Its children's logs and files are below the same directories.
+    const children = rows?.prepare(
+      "SELECT base_dir, worker_id FROM runs WHERE parent IS NOT NULL",
+    ).all() ?? [];
     const isOne = all.every((one) => /^[0-9A-Z]{26}$/.test(one)) &&
-      FILE_NAME_PART.test(String(run?.["worker_id"]));
+      FILE_NAME_PART.test(String(run?.["worker_id"])) &&
+      children.every(({ base_dir, worker_id }) =>
+        base_dir === baseDir && (worker_id === "" || FILE_NAME_PART.test(String(worker_id)))
+      );
     if (rows === undefined || baseDir === undefined || !isOne) {
       throw new MosaicError(
         "invalid_argument",

@@ -6,6 +6,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf } from "../../base/errors.ts";
 import { infoIfThere } from "../../os/files/files.ts";
+import { asEffectiveUser } from "../../os/rights/effective_user.ts";
 import type { Logger } from "../../base/log.ts";
 import type { SourceBatchSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
 import type { SourceCursor } from "../../records/ingest_batch.ts";
@@ -340,10 +341,7 @@ export class FileSources {
                 media,
                 (detail) => this.#own.reportOnce("media", detail),
               ),
-            look: (path) => {
-              const info = infoIfThere(path);
-              return info?.isFile ? { bytes: info.size, changedAt: changedAt(info) } : undefined;
-            },
+            look: (path) => this.#sizeOf(path),
           },
         );
         records.episodes.push(...episodes);
@@ -365,6 +363,19 @@ export class FileSources {
       records.events.unshift(eventOf("source_observed", data, undefined));
     }
     return { message: messageWith(source.advance(), records), bytes, count };
+  }
+
+  /**
+   * With the worker's rights: the path is its own text. An error must not cost the records around
+   * it.
+   */
+  #sizeOf(path: string): { bytes: number; changedAt: number } | undefined {
+    try {
+      const info = asEffectiveUser(this.#plan.observation.user, () => infoIfThere(path));
+      return info?.isFile ? { bytes: info.size, changedAt: changedAt(info) } : undefined;
+    } catch {
+      return undefined;
+    }
   }
 
   /** The other files of its writer. */

@@ -77,9 +77,17 @@ const isOfTrainer = (file: string) => fileKindOf(file)?.format.startsWith("train
  * newest is the Trainer's run; its event files have the same numbers.
  */
 function ofTrainers(runs: readonly FoundRun[]): FoundRun[] {
-  const [trainers, others] = [true, false].map((is) =>
-    runs.filter(({ files }) => files.some(isOfTrainer) === is)
-  ) as [FoundRun[], FoundRun[]];
+  const trainers: FoundRun[] = [];
+  const others: FoundRun[] = [];
+  for (const { directory, files } of runs) {
+    const own = files.filter(isOfTrainer);
+    const rest = files.filter((file) => !isOfTrainer(file));
+    if (own.length > 0) trainers.push({ directory, files: own });
+    // Parameters of a run go with it.
+    if (own.length > 0 && rest.every((file) => fileKindOf(file)?.accompanies === true)) {
+      trainers.at(-1)!.files = files;
+    } else if (rest.length > 0) others.push({ directory, files: rest });
+  }
   const byTrainer = Map.groupBy(trainers, ({ directory }) => trainerDirectoryOf(directory));
   for (const [directory, repeated] of byTrainer) {
     const newest = repeated.find((run) => run.directory === directory) ??

@@ -41,7 +41,7 @@ export function withPrograms(
   const programs = Map.groupBy(trials.values(), ({ place }) => place!.of);
   const own = new Map(others.map((run) => [run.directory, run]));
   return [
-    ...others.filter(({ directory }) => !programs.has(directory)),
+    ...others.filter((run) => !programs.has(run.directory) || own.get(run.directory) !== run),
     ...[...programs].flatMap(([directory, within]) => [
       own.get(directory) ?? { directory, files: [] },
       ...within.sort((a, b) => a.place!.key < b.place!.key ? -1 : 1),

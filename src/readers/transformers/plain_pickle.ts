@@ -5,6 +5,10 @@
 import type { ParamValue } from "../format/tracker_records.ts";
 
 const MOST_OPERATIONS = 1_000_000;
+/** What a value that is in several places stands for counts in each. */
+const MOST_VALUES = 100_000;
+/** Longer whole numbers are not a parameter, and reading them is quadratic. */
+const MOST_LONG_BYTES = 64;
 /** A map whose keys are a worker's own texts. */
 type Fields = { [key: string]: Value };
 /** A class or a function, by its name. */
@@ -54,8 +58,10 @@ export function plainValue(bytes: Uint8Array): ParamValue {
   const set = (to: Value, values: Value[]) => {
     if (!isMap(to)) return;
     for (let i = 0; i + 1 < values.length; i += 2) {
-      const key = String(values[i]);
-      if (key !== "__proto__") to[key] = values[i + 1]!;
+      // The text of a list could be endless.
+      const key = values[i]!;
+      const isKey = key === null || typeof key !== "object";
+      if (isKey && key !== "__proto__") to[String(key)] = values[i + 1]!;
     }
   };
   /** What a class or a function makes of its arguments. */
@@ -179,7 +185,11 @@ export function plainValue(bytes: Uint8Array): ParamValue {
         break;
       case "\x93": {
         const name = pop();
-        stack.push(new Named(`${String(pop())}.${String(name)}`));
+        const module = pop();
+        if (typeof name !== "string" || typeof module !== "string") {
+          throw new TypeError("a class has no name");
+        }
+        stack.push(new Named(`${module}.${name}`));
         break;
       }
       case "R":
@@ -242,19 +252,32 @@ function isMap(value: Value): value is Fields {
 }
 
 function long(bytes: Uint8Array): number {
+  if (bytes.length > MOST_LONG_BYTES) {
+    throw new RangeError(`it has a whole number of ${bytes.length} bytes`);
+  }
   let value = 0n;
   for (const byte of [...bytes].reverse()) value = (value << 8n) | BigInt(byte);
   return Number(BigInt.asIntN(8 * bytes.length, value));
 }
 
-/** Without what has no plain value. A value may be in several places, but not within itself. */
-function plain(value: Value, within: readonly Value[] = []): ParamValue {
+/**
+ * Without what has no plain value. A value may be in several places, but not within itself.
+ * @throws RangeError: it stands for too many values
+ */
+function plain(
+  value: Value,
+  within: readonly Value[] = [],
+  count = { values: 0 },
+): ParamValue {
+  if (++count.values > MOST_VALUES) {
+    throw new RangeError(`it stands for more than ${MOST_VALUES} values`);
+  }
   if (value instanceof Named) return value.name;
   if (typeof value !== "object" || value === null) return value;
   if (within.includes(value) || within.length > 16) return null;
   const deeper = [...within, value];
-  if (Array.isArray(value)) return value.map((one) => plain(one, deeper));
+  if (Array.isArray(value)) return value.map((one) => plain(one, deeper, count));
   return Object.fromEntries(
-    Object.entries(value).map(([key, one]) => [key, plain(one as Value, deeper)]),
+    Object.entries(value).map(([key, one]) => [key, plain(one as Value, deeper, count)]),
   );
 }

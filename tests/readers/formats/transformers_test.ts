@@ -151,3 +151,15 @@ Deno.test("training_args.bin: another content is named, with what helps", () => 
     assert.match(problems[0]!.detail, /not read \(.*training_args\.json/);
   }
 });
+
+Deno.test("training_args.bin: a small pickle that stands for endless values or a long number is refused", () => {
+  // Each of ten places of a list is the list before it, seven times over.
+  let doubled = "](K\x01eq\0";
+  for (let n = 0; n < 7; n++) {
+    doubled += `(${`h${String.fromCharCode(n)}`.repeat(10)}tq${String.fromCharCode(n + 1)}`;
+  }
+  assert.throws(() => plainValue(pickle(`${doubled}.`)), /stands for more than 100000 values/);
+  assert.deepEqual(plainValue(pickle("}]K\x01s.")), {}, "a list is not a name");
+  const long = new Uint8Array([0x80, 2, 0x8b, 0, 1, 0, 0, ...new Uint8Array(256), 0x2e]);
+  assert.throws(() => plainValue(long), /a whole number of 256 bytes/);
+});

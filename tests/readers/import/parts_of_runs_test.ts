@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { withPrograms } from "../../../src/readers/import/trials.ts";
 import { withParts } from "../../../src/readers/import/parts_of_runs.ts";
 
 const events = (directory: string, pid: number, n = 1) =>
@@ -60,4 +61,21 @@ Deno.test("import: of a trainer's checkpoints, which repeat each other, the last
     `/o/runs/Nov27_host ${written.files[0]}`,
     "/p /p/trainer_state.json",
   ]);
+  // Tables beside the trainer's file are a run all the same.
+  const both = run("/o", "/o/metrics.csv", "/o/trainer_state.json");
+  assert.deepEqual(shape([both, written]), [
+    "/o /o/metrics.csv",
+    `/o/runs/Nov27_host ${written.files[0]}`,
+  ]);
+});
+
+Deno.test("import: of several runs in a program's directory one is the program's, and none is left out", () => {
+  const trial = "/e/train_1a2b3_00001_1_lr=1";
+  const runs = [
+    run("/e", "/e/a.wandb"),
+    run("/e", "/e/b.wandb"),
+    run(trial, `${trial}/result.json`),
+  ];
+  const files = withPrograms(runs, "/e", 256).flatMap((one) => one.files);
+  assert.deepEqual(files.sort(), ["/e/a.wandb", "/e/b.wandb", `${trial}/result.json`]);
 });

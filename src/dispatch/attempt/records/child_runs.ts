@@ -11,12 +11,14 @@ import { isPlainObject } from "../../../base/text/exact_numbers.ts";
 import { parsedObject } from "../../../base/text/json_text.ts";
 import { LONGEST_RUN_NAME } from "../../../base/run_name.ts";
 import {
+  type ChildPlace,
   childPlaceOf,
   writerDirectories,
   writerPlaceOf,
 } from "../../../readers/files/child_places.ts";
 import { TRACKER_RUN_KIND } from "../../../readers/files/source_records.ts";
 import type { WorkerEventRecord } from "../../../gen/records/record_types.ts";
+import { parentOf } from "../../../os/files/files.ts";
 import { objectiveIn } from "../../../records/objective.ts";
 import { TRIAL_KIND } from "../../../readers/text/text_records.ts";
 import { isEnded, type LifecycleEvent } from "../../../registry/lifecycle/lifecycle.ts";
@@ -60,8 +62,11 @@ export class ChildRuns {
     const id = `${runId} ${attempt} ${place.key}`;
     let known = this.#known.get(id);
     if (known === undefined) {
-      const isOwn = place.aloneIsParent && this.#isFirst(runId, attempt, place.key);
-      known = isOwn ? "" : this.child(runId, place.key, place.name) ?? "";
+      known = this.#earlierChild(runId, place, path);
+      if (known === undefined) {
+        const isOwn = place.aloneIsParent && this.#isFirst(runId, attempt, place.key);
+        known = isOwn ? "" : this.child(runId, place.key, place.name) ?? "";
+      }
       if (this.#known.size >= MOST_KNOWN) this.#known.clear();
       this.#known.set(id, known);
     }
@@ -87,13 +92,19 @@ export class ChildRuns {
     return known === "" ? undefined : known;
   }
 
+  /** Before 0.2.0 the key of a W&B run was its directory: its records go on in the same child. */
+  #earlierChild(runId: string, { aloneIsParent }: ChildPlace, path: string): string | undefined {
+    return aloneIsParent ? this.#options.registry.child(runId, parentOf(path)) : undefined;
+  }
+
   /** Whether the parent has no other file of this kind of its own. */
   #isFirst(runId: string, attempt: number, key: string): boolean {
     const { registry, telemetry } = this.#options;
     if (registry.child(runId, key) !== undefined) return false;
     const own = (telemetry.sourceCursors(runId, attempt) ?? []).flatMap(({ name }) => {
       const place = childPlaceOf(name);
-      return place?.aloneIsParent && registry.child(runId, place.key) === undefined
+      return place?.aloneIsParent && registry.child(runId, place.key) === undefined &&
+          this.#earlierChild(runId, place, name) === undefined
         ? [place.key]
         : [];
     });
@@ -202,7 +213,9 @@ export class ChildRuns {
   /** A tracker's client says that its run has ended. */
   endOne(runId: string, status: string): void {
     const { registry } = this.#options;
-    if (!isEnded(registry.require(runId).state)) registry.apply(runId, trackerEnd(status));
+    const run = registry.get(runId);
+    // Deleted alone while its program goes on, which must not fail because of it.
+    if (run !== undefined && !isEnded(run.state)) registry.apply(runId, trackerEnd(status));
   }
 
   /** The parent's attempt has ended, and so have its children. */
